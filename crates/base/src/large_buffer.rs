@@ -35,8 +35,10 @@ pub fn reserve(buffer: &mut Vec<u8>, more: usize) {
 fn grow(buffer: &mut Vec<u8>, more: usize) {
     let needed = buffer.len().saturating_add(more);
     let mut mapped = Vec::new();
+    // Twice as much each time: what is appended in small pieces is copied once on average, not once a piece.
+    let bytes = needed.max(MAPPED_BYTES).max(buffer.capacity().saturating_mul(2));
     // Without the address space it is an allocation like any other.
-    if needed < LARGE_BYTES || mapped.try_reserve_exact(needed.max(MAPPED_BYTES)).is_err() {
+    if needed < LARGE_BYTES || mapped.try_reserve_exact(bytes).is_err() {
         return buffer.reserve(more);
     }
     mapped.extend_from_slice(buffer);
@@ -59,8 +61,25 @@ pub fn try_reserve(buffer: &mut Vec<u8>, more: usize) -> Result<(), TryReserveEr
 /// As [`Vec::resize`] with zeros, for a buffer that may become large.
 #[inline]
 pub fn resize(buffer: &mut Vec<u8>, len: usize) {
-    reserve(buffer, len.saturating_sub(buffer.len()));
+    if buffer.capacity() < len && len >= LARGE_BYTES {
+        grow_zeroed(buffer, len);
+    }
     buffer.resize(len, 0);
+}
+
+/// Grows with pages that the system keeps at zero until they are written: a codec asks for more than its
+/// result mostly needs, and what it does not write is in memory nowhere.
+#[cold]
+fn grow_zeroed(buffer: &mut Vec<u8>, len: usize) {
+    let bytes = len.max(MAPPED_BYTES);
+    // Zeroed memory has no call that may fail: whether there is room is asked before.
+    if Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
+        return;
+    }
+    let mut zeroed = vec![0; bytes];
+    zeroed[..buffer.len()].copy_from_slice(buffer);
+    zeroed.truncate(len);
+    *buffer = zeroed;
 }
 
 /// `len` zeros.
@@ -83,6 +102,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn small_pieces_let_a_large_buffer_grow_by_halves_at_least() {
+        let (mut buffer, mut moves) = (Vec::new(), 0);
+        while buffer.len() < 4 * MAPPED_BYTES {
+            let before = buffer.capacity();
+            reserve(&mut buffer, 64 << 10);
+            moves += usize::from(buffer.capacity() != before);
+            buffer.resize(buffer.len() + (64 << 10), 1);
+        }
+        // Doublings up to a mebibyte, one to what is mapped, two or three more.
+        assert!(moves <= 10, "{moves} moves for {} bytes", buffer.len());
+    }
+
+    #[test]
     fn a_buffer_keeps_its_bytes_while_it_grows() {
         let mut buffer = b"begin".to_vec();
         for len in [10, LARGE_BYTES - 1, LARGE_BYTES, MAPPED_BYTES + 1] {
@@ -92,6 +124,11 @@ mod tests {
         }
         free_if_large(&mut buffer);
         assert_eq!(buffer.capacity(), 0);
+        let mut shrunk = vec![7; LARGE_BYTES];
+        resize(&mut shrunk, 3);
+        resize(&mut shrunk, 2 * LARGE_BYTES);
+        assert_eq!((&shrunk[..4], shrunk.len()), (&[7, 7, 7, 0][..], 2 * LARGE_BYTES));
+        assert!(shrunk[3..].iter().all(|&byte| byte == 0));
         let mut small = vec![1; 9];
         free_if_large(&mut small);
         assert_eq!(small.len(), 9);

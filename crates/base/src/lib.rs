@@ -20,6 +20,7 @@ pub mod kind;
 pub mod large_buffer;
 pub mod limits;
 pub mod planted;
+mod resident_only;
 pub mod seqno;
 pub mod sync;
 mod thread_buffer;
@@ -31,6 +32,7 @@ pub use error::{
 pub use ids::{FileNumber, KeyspaceId, LogId, PartId, RunId, TableUid};
 pub use inside_job::{InsideJob, JobSection};
 pub use kind::ValueKind;
+pub use resident_only::ResidentOnly;
 pub use seqno::{SeqNo, Tag};
 pub use thread_buffer::with_thread_buffer;
 pub use unwinding::Unwinding;

@@ -1,10 +1,7 @@
-//! Keys, values and access patterns, all from one seed.
+//! Keys, values and pseudo-random numbers, all from one seed.
 
 /// Bytes of the pool that values are slices of; more for large values.
 const POOL_BYTES: usize = 1 << 20;
-
-/// Exponent of the Zipf distribution, as in YCSB.
-const ZIPF_EXPONENT: f64 = 0.99;
 
 /// A bijection of 64-bit numbers that scatters neighbours (the finalizer of splitmix64, Steele et al. 2014).
 #[inline]
@@ -44,46 +41,8 @@ impl Rng {
     }
 
     /// A number in [0, 1).
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-/// Ranks with Zipf's distribution (the method of Gray et al. 1994 that YCSB uses), scattered over the
-/// records.
-#[derive(Clone, Debug)]
-pub(crate) struct Zipf {
-    count: u64,
-    alpha: f64,
-    zeta: f64,
-    eta: f64,
-}
-
-impl Zipf {
-    /// Over `count` records. Takes time in proportion to `count`.
-    pub(crate) fn new(count: u64) -> Zipf {
-        let term = |rank: u64| (rank as f64).powf(-ZIPF_EXPONENT);
-        let zeta: f64 = (1..=count).map(term).sum();
-        let two = term(1) + term(2);
-        let eta = (1.0 - (2.0 / count as f64).powf(1.0 - ZIPF_EXPONENT)) / (1.0 - two / zeta);
-        Zipf { count, alpha: 1.0 / (1.0 - ZIPF_EXPONENT), zeta, eta }
-    }
-
-    pub(crate) fn rank(&self, rng: &mut Rng) -> u64 {
-        let unit = rng.unit();
-        let scaled = unit * self.zeta;
-        if scaled < 1.0 {
-            return 0;
-        }
-        if scaled < 1.0 + 0.5f64.powf(ZIPF_EXPONENT) {
-            return 1.min(self.count - 1);
-        }
-        let rank = (self.count as f64 * (self.eta * unit - self.eta + 1.0).powf(self.alpha)) as u64;
-        rank.min(self.count - 1)
-    }
-
-    pub(crate) fn record(&self, rng: &mut Rng) -> u64 {
-        mix(self.rank(rng)) % self.count
     }
 }
 
@@ -279,18 +238,5 @@ mod tests {
         });
         // Every byte after the fiftieth repeats the one 50 bytes before it.
         assert_eq!(repeats.sum::<usize>(), 200 * 50);
-    }
-
-    #[test]
-    fn zipf_prefers_the_first_ranks() {
-        let zipf = Zipf::new(10_000);
-        let mut rng = Rng::new(1, 1);
-        let ranks: Vec<u64> = (0..20_000).map(|_| zipf.rank(&mut rng)).collect();
-        let share = |below: u64| ranks.iter().filter(|&&rank| rank < below).count() as f64 / 20_000.0;
-        // The exact shares are 1/zeta = 0.102 and zeta(100)/zeta = 0.539.
-        assert!((0.08..0.125).contains(&share(1)), "{}", share(1));
-        assert!((0.50..0.58).contains(&share(100)), "{}", share(100));
-        assert!(ranks.iter().all(|&rank| rank < 10_000));
-        assert_eq!(Zipf::new(1).rank(&mut rng), 0);
     }
 }

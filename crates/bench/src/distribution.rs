@@ -1,6 +1,10 @@
 //! Distributions of operations over the records: uniform, Zipf, latest, sequential, Gaussian and skewed.
 
-use crate::data::{Data, Rng, Zipf};
+mod choices;
+
+pub use choices::Choices;
+
+use crate::data::{Data, Rng};
 use serde::Serialize;
 use std::fmt;
 
@@ -20,14 +24,10 @@ pub enum Distribution {
     /// By their place in the order of the keys, with a normal distribution about the middle; six standard
     /// deviations are the whole.
     Gaussian,
-    /// One choice in five repeats an earlier one, the others are uniform: the skew 0.2 of byron's report.
+    /// One choice in five repeats one of the last thousand, the others are uniform: the skew 0.2 of byron's
+    /// report.
     Skewed,
 }
-
-/// Choices in a hundred that repeat an earlier one in [`Distribution::Skewed`].
-const REPEATED_PERCENT: u64 = 20;
-/// Standard deviations from the middle of the keys to either end.
-const DEVIATIONS: f64 = 3.0;
 
 impl Distribution {
     /// All of them.
@@ -73,15 +73,9 @@ impl Serialize for Distribution {
 /// Chooses records of a data set.
 #[derive(Debug)]
 pub(crate) struct Chooser {
-    distribution: Distribution,
-    count: u64,
-    rng: Rng,
-    zipf: Option<Zipf>,
+    choices: Choices,
     /// The records in the order of their keys, where that counts.
-    sorted: Vec<u64>,
-    /// All choices so far, where they may be repeated.
-    chosen: Vec<u64>,
-    next: u64,
+    sorted: Option<Vec<u64>>,
 }
 
 impl Chooser {
@@ -89,54 +83,16 @@ impl Chooser {
     /// 8 bytes of memory for each record.
     pub(crate) fn new(distribution: Distribution, data: &Data, count: u64, rng: Rng) -> Chooser {
         let is_ordered = matches!(distribution, Distribution::Sequential | Distribution::Gaussian);
-        let is_ranked = matches!(distribution, Distribution::Zipf | Distribution::Latest);
         Chooser {
-            distribution,
-            count,
-            rng,
-            zipf: is_ranked.then(|| Zipf::new(count)),
-            sorted: if is_ordered { data.sorted_records(count) } else { Vec::new() },
-            chosen: Vec::new(),
-            next: 0,
+            choices: Choices::with_rng(distribution, count, rng),
+            sorted: is_ordered.then(|| data.sorted_records(count)),
         }
     }
 
     /// The next record.
     pub(crate) fn record(&mut self) -> u64 {
-        match (self.distribution, &self.zipf) {
-            (Distribution::Zipf, Some(zipf)) => zipf.record(&mut self.rng),
-            (Distribution::Latest, Some(zipf)) => self.count - 1 - zipf.rank(&mut self.rng),
-            (Distribution::Sequential, _) => {
-                self.next += 1;
-                self.sorted[((self.next - 1) % self.count) as usize]
-            }
-            (Distribution::Gaussian, _) => {
-                let place = self.gaussian_place();
-                self.sorted[place as usize]
-            }
-            (Distribution::Skewed, _) => self.repeated_or_new(),
-            _ => self.rng.below(self.count),
-        }
-    }
-
-    /// A place in the order of the keys; beyond the ends it is drawn again.
-    fn gaussian_place(&mut self) -> u64 {
-        let middle = self.count as f64 / 2.0;
-        loop {
-            let place = middle + self.rng.gaussian() * middle / DEVIATIONS;
-            if (0.0..self.count as f64).contains(&place) {
-                return (place as u64).min(self.count - 1);
-            }
-        }
-    }
-
-    fn repeated_or_new(&mut self) -> u64 {
-        if !self.chosen.is_empty() && self.rng.below(100) < REPEATED_PERCENT {
-            return self.chosen[self.rng.below(self.chosen.len() as u64) as usize];
-        }
-        let record = self.rng.below(self.count);
-        self.chosen.push(record);
-        record
+        let place = self.choices.choose();
+        self.sorted.as_ref().map_or(place, |sorted| sorted[place as usize])
     }
 }
 

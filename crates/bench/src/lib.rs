@@ -49,7 +49,7 @@ pub mod settings;
 mod store;
 mod workloads;
 
-pub use distribution::Distribution;
+pub use distribution::{Choices, Distribution};
 pub use error::BenchError;
 pub use reopen::fill_until_killed;
 pub use report::{

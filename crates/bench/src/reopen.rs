@@ -100,6 +100,14 @@ fn check(store: &Store, settings: &Settings, data: &Data, victim: &Victim) -> Re
     }
 }
 
+/// Entries of the active memtable, sealed memtables, and flushes in the life of the keyspace.
+fn filled(store: &Store) -> (u64, usize, u64) {
+    let metrics = store.database.metrics();
+    let here = metrics.keyspaces.iter().find(|keyspace| keyspace.name == *store.keyspace.name());
+    here.map(|keyspace| (keyspace.memtable_entries, keyspace.sealed_memtables, keyspace.flushes))
+        .unwrap_or_default()
+}
+
 /// Body of the process that `reopenkill` kills: fills a memtable, reports it in a line on `out`, and waits
 /// for the kill, or for the end of its parent, which shows as the end of `input`.
 ///
@@ -112,17 +120,15 @@ pub fn fill_until_killed(
     input: &mut dyn Read,
 ) -> Result<(), BenchError> {
     let store = Store::open(settings)?;
+    let (_, _, flushes_before) = filled(&store);
     let data = Data::new(settings.key_size, settings.value_size, settings.seed);
     let keys = data.keys(0..victim.puts.min(settings.num));
     let puts = usize::try_from(victim.puts).unwrap_or(usize::MAX);
     for key in keys.whole().iter().cycle().take(puts) {
         store.keyspace.put(key, data.value(key, victim.version))?;
     }
-    let metrics = store.database.metrics();
-    let filled = metrics.keyspaces.iter().find(|keyspace| keyspace.name == *store.keyspace.name());
-    let (entries, sealed, flushes) = filled
-        .map(|keyspace| (keyspace.memtable_entries, keyspace.sealed_memtables, keyspace.flushes))
-        .unwrap_or_default();
+    let (entries, sealed, flushes) = filled(&store);
+    let flushes = flushes - flushes_before;
     if (sealed, flushes) != (0, 0) {
         let detail = format!("{puts} puts sealed {sealed} memtables and flushed {flushes} times");
         return Err(BenchError::WrongAnswer { workload: Workload::ReopenKill, detail });

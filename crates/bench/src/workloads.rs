@@ -148,7 +148,7 @@ impl<'a> Prepared<'a> {
                 for key in group.iter() {
                     batch.put(&store.keyspace, key, self.data.value(key, 0));
                 }
-                store.database.write(&batch)
+                store.database.write(&batch).map(drop)
             })?;
         }
         let ops = part.len() as u64;

@@ -114,6 +114,11 @@ pub struct FilterTuner {
 }
 
 impl FilterTuner {
+    /// Lets the tuning of a level begin with what is counted from now on.
+    pub fn begin_at(&self, level: LevelIndex, seen: Observed) {
+        self.levels.lock().insert(level, LevelTuning::beginning_at(seen));
+    }
+
     fn next(&self, policy: FilterPolicy, target: f64, level: LevelIndex, seen: Observed) -> Tuned {
         let mut levels = self.levels.lock();
         let tuned = levels.entry(level).or_default().next(policy, target, seen);

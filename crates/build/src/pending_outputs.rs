@@ -1,7 +1,7 @@
 //! Pending outputs: tables and files of a job that nothing refers to yet; unclaimed files are deleted.
 
 use crate::table_factory::TableFactory;
-use esker_base::{FileNumber, KeyspaceId, SeqNo, Unwinding};
+use esker_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, Unwinding};
 use esker_env::ProcessMark;
 use esker_options::JobOutput;
 use esker_sst::WarmedTable;
@@ -141,6 +141,23 @@ impl<'a> Outputs<'a> {
         self.warmed.extend(next.warmed);
         self.overwrite_ratios.extend(next.overwrite_ratios);
         self.oldest_filtered = self.oldest_filtered.into_iter().chain(next.oldest_filtered).min();
+    }
+
+    /// These outputs and those of the pieces of a divided job, in order; all files are deleted if a piece has
+    /// failed.
+    pub fn joined(mut self, pieces: Vec<Result<Outputs<'a>>>) -> Result<Outputs<'a>> {
+        let mut failure: Option<Error> = None;
+        for piece in pieces {
+            match piece {
+                Ok(piece) => self.append(piece),
+                // The original failure says more than the cancellation of the others.
+                Err(error) if failure.as_ref().is_none_or(|known| matches!(known, Error::Closed)) => {
+                    failure = Some(error);
+                }
+                Err(_) => {}
+            }
+        }
+        failure.map_or(Ok(self), Err)
     }
 
     /// Takes the cached blocks of tables, with their parts.

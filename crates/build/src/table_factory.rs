@@ -1,7 +1,9 @@
 //! Numbers and places of new tables: file numbers, part and run ids, the directory.
 
-use esker_base::{FileNumber, PartId, RunId};
-use esker_env::{Env, FileSystem};
+use esker_base::{FileNumber, PartId, Result, RunId};
+use esker_env::{Env, File, FileSystem, OpenMode};
+use esker_sst::ScratchFiles;
+use esker_view::paths;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +58,18 @@ impl TableFactory {
         FileNumber(self.numbers.next_file.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// A new file without a name: a crash before its name is removed leaves a file that no manifest names,
+    /// which the next open deletes.
+    ///
+    /// # Errors
+    /// Those of creating a file and removing its name.
+    pub fn create_nameless(&self) -> Result<Arc<dyn File>> {
+        let path = paths::table(&self.dir, self.take_file_number());
+        let file = self.env.fs.open(&path, OpenMode::CreateNew)?;
+        self.env.fs.remove_file(&path)?;
+        Ok(file)
+    }
+
     /// An id for a new part.
     pub fn take_part_id(&self) -> PartId {
         PartId(self.numbers.next_part.fetch_add(1, Ordering::Relaxed))
@@ -72,5 +86,12 @@ impl TableFactory {
             FileNumber(self.numbers.next_file.load(Ordering::Relaxed)),
             PartId(self.numbers.next_part.load(Ordering::Relaxed)),
         )
+    }
+}
+
+impl ScratchFiles for TableFactory {
+    fn scratch_file(&self) -> Result<Option<Arc<dyn File>>> {
+        let file = self.create_nameless()?;
+        Ok(file.descriptor().is_some().then_some(file))
     }
 }

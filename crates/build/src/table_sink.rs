@@ -40,6 +40,7 @@ pub trait OutputControl: JobControl {
 }
 
 /// What to write, and how: where the tables lie, which entries stay, and what is counted.
+#[derive(Clone)]
 pub struct OutputSpec<'a> {
     /// The keyspace that the tables are for.
     pub keyspace: KeyspaceId,
@@ -54,6 +55,7 @@ pub struct OutputSpec<'a> {
 }
 
 /// The form of the tables: level, compression, filter, and where they end.
+#[derive(Clone)]
 pub struct OutputLayout {
     /// The target level: it determines layout and compression.
     pub level: LevelIndex,
@@ -68,7 +70,7 @@ pub struct OutputLayout {
 }
 
 /// What becomes of the entries. By default every one stays as it is, as far as some reader sees it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct OutputRetention<'a> {
     /// The merge operator.
     pub operand_merger: Option<Arc<OperandMerger>>,
@@ -85,7 +87,7 @@ pub struct OutputRetention<'a> {
 }
 
 /// What is noted of the tables, and what their writing is reported to. By default nothing.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct OutputAccounting<'a> {
     /// The job, if it is one of an open database, which may be cancelled.
     pub job: Option<Arc<dyn OutputControl>>,
@@ -280,6 +282,8 @@ impl<'a, 's> Output<'a, 's> {
             self.tables.overwrite_ratios.extend(self.sampler.end_table(&part));
             self.tables.warmed.extend(inheritance.map(|own| (part.file, own)));
             self.tables.parts.push(part);
+            // A merge of many tables takes long, and the buffers of each are free now.
+            esker_env::return_free_memory();
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The inputs of cache warming for a merge's table writers.
+#[derive(Clone)]
 pub struct CacheWarming<'a> {
     /// Whose cache is warmed.
     pub files: &'a TableFiles,
@@ -65,6 +66,11 @@ pub struct ReadsAtFlush(AtomicU64);
 const WRITES_PER_READ: u64 = 4;
 
 impl ReadsAtFlush {
+    /// Lets the first flush count reads from `reads` on, which earlier opens of the database have counted.
+    pub fn begin_at(&self, reads: u64) {
+        self.0.store(reads, Ordering::Relaxed);
+    }
+
     /// Whether keys were read often enough for so many writes, `reads` being all reads of the keyspace so
     /// far.
     fn are_enough(&self, reads: u64, writes: u64) -> bool {

@@ -22,8 +22,9 @@ const MIN_SHARD_BYTES: usize = 4 << 20;
 /// even with 64 threads that do nothing else a thread finds its shard locked only once in about 20 times.
 const MAX_SHARDS: usize = 64;
 
-/// Share of the cache for data blocks of scans, as a fraction: lookups keep the other 60 %.
-pub const SCAN_SHARE: (usize, usize) = (2, 5);
+/// Share of the cache for data blocks of scans, in percent, where no other is chosen: lookups keep the other
+/// 60. The CSC443 report has the same (sequential flooding).
+pub const DEFAULT_SCAN_PERCENT: u8 = 40;
 
 /// Up to one part in this many of an even share, an entry evicts from its own shard. Room for a larger one,
 /// such as a paged filter or a block with a giant value, is made in all shards alike: one shard alone would
@@ -68,6 +69,8 @@ pub struct BlockCache<V> {
     counted: Box<[CachePadded<Counted>]>,
     pub(crate) numbers: Mutex<TableNumbers>,
     full_notification: FullNotification,
+    /// See [`BlockCache::with_scan_percent`]; at most 100.
+    scan_percent: usize,
 }
 
 type KindCounters = [AtomicU64; BlockKind::ALL.len()];
@@ -149,7 +152,16 @@ impl<V: Charge + Clone> BlockCache<V> {
             counted: (0..STRIPES).map(|_| CachePadded::default()).collect(),
             numbers: Mutex::new(TableNumbers::starting_at(0)),
             full_notification: FullNotification::default(),
+            scan_percent: usize::from(DEFAULT_SCAN_PERCENT),
         }
+    }
+
+    /// The same cache with another share for data blocks of scans, in percent of its capacity: 0 keeps none
+    /// of them, 100 lets scans displace everything.
+    #[must_use]
+    pub fn with_scan_percent(mut self, percent: u8) -> BlockCache<V> {
+        self.scan_percent = usize::from(percent.min(100));
+        self
     }
 
     /// The kind of policy.
@@ -462,8 +474,7 @@ impl<V: Charge + Clone> BlockCache<V> {
     }
 
     fn scan_share_of_a_shard(&self) -> usize {
-        let (numerator, denominator) = SCAN_SHARE;
-        self.capacity_bytes() / (denominator * self.shards.len()) * numerator
+        self.capacity_bytes() / (100 * self.shards.len()) * self.scan_percent
     }
 }
 

@@ -12,7 +12,8 @@
 //!
 //! | kind | what it evicts | a hit writes to | bytes an entry |
 //! |---|---|---|---|
-//! | `slots` | by CLOCK behind a doorkeeper; hits by shortcuts | a slot, no lock | 88, and 8 a block of open tables |
+//! | `slots` | by CLOCK behind a doorkeeper; hits by shortcuts | a slot, no lock | 88, and 8 a block of open
+//! tables |
 //! | `clock` | by CLOCK | one byte of its bucket | 80 |
 //! | `s3-fifo` | what was not used twice, by the library `quick_cache` | a counter of its entry | 258 |
 //! | `lru` | for comparison: what was used longest ago, or is too old | the links of three entries | 166 |
@@ -40,13 +41,12 @@
 //!   value.
 //! * A value lives as long as a reader holds it; an evicted one leaves the budget when it leaves the cache.
 //!
-//! # Priorities
-//! Index, filter and other meta blocks get more chances than data blocks, because each serves the lookups of
-//! many data blocks. Data blocks that a scan inserts get none, and together they may take only [`SCAN_SHARE`]
-//! of the cache: beyond it a scan evicts its own blocks, without touching the chances of others. A point
-//! lookup that finds such a block makes it an ordinary one. With `lfu` and `s3-fifo`, scans' blocks are
-//! evicted before all others when room is needed. Chances are what `clock` counts; the other policies say how
-//! they translate them.
+//! # Priorities Index, filter and other meta blocks get more chances than data blocks, because each serves
+//! the lookups of many data blocks. Data blocks that a scan inserts get none, and together they may take only
+//! a share of the cache ([`BlockCache::with_scan_percent`]): beyond it a scan evicts its own blocks, without
+//! touching the chances of others. A point lookup that finds such a block makes it an ordinary one. With
+//! `lfu` and `s3-fifo`, scans' blocks are evicted before all others when room is needed. Chances are what
+//! `clock` counts; the other policies say how they translate them.
 //!
 //! # Admission
 //! A full cache of the kind `slots` admits a lookup's data block when it was loaded twice within a short
@@ -95,7 +95,7 @@ mod shard;
 pub mod stats;
 mod warming;
 
-pub use cache::{BlockCache, LARGE_SHARE, SCAN_SHARE};
+pub use cache::{BlockCache, DEFAULT_SCAN_PERCENT, LARGE_SHARE};
 pub use entry::{Admission, BlockKind, CacheKey, Charge};
 pub use kind::CacheKind;
 pub use numbers::TableNumber;

@@ -26,9 +26,10 @@ const ARENAS: std::ops::RangeInclusive<usize> = 2..=8;
 /// Least time between two walks over the heap, each of which takes about a millisecond for some tens of
 /// mebibytes.
 const TRIM_INTERVAL_MS: u64 = 50;
-/// So many times as long as a walk took, there is no other: walks take a hundredth of the time at most,
-/// however large the heap is.
-const TRIM_PAUSE_FACTOR: u64 = 100;
+/// So many times as long as a walk took, there is no other: walks take a twenty-fifth of the time of one
+/// thread at most, however large the heap is. With a hundredth, a heap of 40 MiB was walked twice a second,
+/// and 25 MiB that one merge had freed were still there when the next one had its values.
+const TRIM_PAUSE_FACTOR: u64 = 25;
 
 /// When the program chose to keep little.
 static CHOSEN_AT: OnceLock<Instant> = OnceLock::new();

@@ -81,3 +81,10 @@ pub use rate_limiter::{BackgroundRates, Direction, MIN_BYTES_PER_SECOND, RateLim
 pub use reads::{AsyncReads, PendingRead, ReadMode, ReadQueue, ReadRequest};
 pub use std_fs::StdFileSystem;
 pub use timed_file::TimedFile;
+
+/// Returns memory that was freed to the system, if there is much of it: [`slabs::return_idle_pages`] and
+/// [`c_heap::trim`]. For threads in the background, whenever they have ended a piece of work.
+pub fn return_free_memory() {
+    slabs::return_idle_pages();
+    c_heap::trim();
+}

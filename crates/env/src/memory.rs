@@ -12,6 +12,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 /// Alignment and granularity of a region: a huge page of x86-64 and of arm64 with 4 KiB pages.
 pub const REGION_ALIGNMENT_BYTES: usize = 2 << 20;
@@ -193,6 +194,31 @@ impl Region {
     }
 }
 
+/// The size of the system's pages: the least that [`return_pages`] returns.
+pub fn page_bytes() -> usize {
+    static PAGE_BYTES: OnceLock<usize> = OnceLock::new();
+    *PAGE_BYTES.get_or_init(platform::page_bytes)
+}
+
+/// Returns whole pages of a region to the system, where the platform can; they are zero then, and come back
+/// when they are touched. Both ends are multiples of [`page_bytes`].
+///
+/// # Safety
+/// The bytes lie within a region that stays meanwhile, and nothing accesses them meanwhile.
+pub unsafe fn return_pages(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { platform::return_pages(start, bytes) };
+}
+
+/// Changes the advice for whole pages of a region, which the kernel may ignore.
+///
+/// # Safety
+/// The bytes lie within a region that stays meanwhile.
+pub unsafe fn advise(start: NonNull<u8>, bytes: usize, advice: PageAdvice) {
+    // SAFETY: guaranteed by the caller.
+    unsafe { platform::advise(start, bytes, advice) };
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: `base` and `len` are those of `platform::reserve`, and this is the only release.
@@ -237,20 +263,38 @@ mod platform {
                 let _ = unsafe { munmap(piece.cast::<c_void>(), bytes) };
             }
         }
-        let hint = match advice {
-            PageAdvice::System => None,
-            PageAdvice::Huge | PageAdvice::HugeInside => Some(Advice::LinuxHugepage),
-            PageAdvice::Small => Some(Advice::LinuxNoHugepage),
-        };
+        let base = NonNull::new(base)?;
         let kept = if advice == PageAdvice::HugeInside { REGION_ALIGNMENT_BYTES } else { 0 };
-        if let Some(hint) = hint
-            && len > 2 * kept
-        {
-            // SAFETY: a part of the region. The hint changes page sizes, not contents; a kernel without huge
-            // pages refuses it without harm.
-            let _ = unsafe { madvise(base.add(kept).cast::<c_void>(), len - 2 * kept, hint) };
+        if len > 2 * kept {
+            // SAFETY: a part of the region.
+            unsafe { super::advise(base.byte_add(kept), len - 2 * kept, advice) };
         }
-        NonNull::new(base)
+        Some(base)
+    }
+
+    pub(super) fn page_bytes() -> usize {
+        rustix::param::page_size()
+    }
+
+    /// # Safety
+    /// As [`super::advise`].
+    pub(super) unsafe fn advise(start: NonNull<u8>, bytes: usize, advice: PageAdvice) {
+        let hint = match advice {
+            PageAdvice::System => return,
+            PageAdvice::Huge | PageAdvice::HugeInside => Advice::LinuxHugepage,
+            PageAdvice::Small => Advice::LinuxNoHugepage,
+        };
+        // SAFETY: guaranteed by the caller. The hint changes page sizes, not contents; a kernel without huge
+        // pages refuses it without harm.
+        let _ = unsafe { madvise(start.as_ptr().cast::<c_void>(), bytes, hint) };
+    }
+
+    /// # Safety
+    /// As [`super::return_pages`].
+    pub(super) unsafe fn return_pages(start: NonNull<u8>, bytes: usize) {
+        // SAFETY: guaranteed by the caller; for private anonymous memory this advice means that the next
+        // touch finds zeros. If the kernel refuses it, the pages stay as they are.
+        let _ = unsafe { madvise(start.as_ptr().cast::<c_void>(), bytes, Advice::LinuxDontNeed) };
     }
 
     /// # Safety
@@ -321,6 +365,22 @@ mod platform {
     pub(super) fn reserve(len: usize, _advice: PageAdvice) -> Option<NonNull<u8>> {
         // SAFETY: the size is not zero; `Region::reserve_with` checks it.
         NonNull::new(unsafe { alloc_zeroed(layout(len)?) })
+    }
+
+    pub(super) fn page_bytes() -> usize {
+        4096
+    }
+
+    /// # Safety
+    /// None is needed: nothing is done.
+    pub(super) unsafe fn advise(_start: NonNull<u8>, _bytes: usize, _advice: PageAdvice) {}
+
+    /// # Safety
+    /// As [`super::return_pages`].
+    pub(super) unsafe fn return_pages(start: NonNull<u8>, bytes: usize) {
+        // As where it is zero: tests and interpreters see whether the bytes were in use. SAFETY: guaranteed
+        // by the caller.
+        unsafe { start.as_ptr().write_bytes(0, bytes) };
     }
 
     /// # Safety

@@ -30,6 +30,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const READ_AHEAD_DIVISOR: u64 = 16;
 /// The share of the budget for large values on their way into tables and blob files: 1/8.
 const LARGE_VALUES_DIVISOR: u64 = 8;
+/// The share of the budget for large values that merges stand on; beyond they wait in files: 1/8.
+const LARGE_INPUTS_DIVISOR: u64 = 8;
 /// The change after which the block cache is resized: one in so many of the budget.
 const UNTOLD_DIVISOR: u64 = 32;
 /// A wish is granted up to this part of what the others leave: 1/4.
@@ -42,6 +44,8 @@ pub struct MemoryLedger {
     pub read_ahead: Arc<MemoryAccount>,
     /// Buffers of flushes, merges and copies: what they read, and the tables and blob files that they write.
     pub jobs: Arc<MemoryAccount>,
+    /// Blocks of a mebibyte and more that merges have decompressed: one for each input.
+    pub large_inputs: Arc<MemoryAccount>,
     /// Values of a mebibyte and more while they are encoded.
     pub large_values: Arc<MemoryAccount>,
     /// Sort buffers of bulk loads.
@@ -90,6 +94,7 @@ impl MemoryLedger {
         Arc::new(MemoryLedger {
             read_ahead: MemoryAccount::new(budget_bytes / READ_AHEAD_DIVISOR),
             jobs: MemoryAccount::new(u64::MAX),
+            large_inputs: MemoryAccount::new(budget_bytes / LARGE_INPUTS_DIVISOR),
             large_values: MemoryAccount::new(budget_bytes / LARGE_VALUES_DIVISOR),
             loads: MemoryAccount::new(u64::MAX),
             told_bytes: AtomicU64::new(0),
@@ -104,7 +109,7 @@ impl MemoryLedger {
 
     /// Bytes of all accounts.
     pub fn held_bytes(&self) -> u64 {
-        let all = [&self.read_ahead, &self.jobs, &self.large_values, &self.loads];
+        let all = [&self.read_ahead, &self.jobs, &self.large_inputs, &self.large_values, &self.loads];
         all.iter().map(|account| account.held_bytes()).sum()
     }
 

@@ -13,18 +13,24 @@
 //! slab. Each class has a lock, held for a few instructions when a block is read or freed, either of which
 //! takes microseconds anyway.
 //!
-//! The first [`SMALL_BYTES`] of a class come from the global allocator, so that a small cache, or a rare
-//! size, does not use 2 MiB; therefore [`Origin`], which the owner keeps. Pieces larger than
-//! [`LARGEST_PIECE_BYTES`] come from there as well, and from [`LEAST_REGION_BYTES`] on each is a region of
-//! its own.
+//! The first [`THIN_SLABS`](sizes) of a class have small pages, so that a small cache, or a rare size, does
+//! not use 2 MiB. Pieces larger than [`LARGEST_PIECE_BYTES`] come from the global allocator, and from
+//! [`LEAST_REGION_BYTES`] on each is a region of its own; therefore [`Origin`], which the owner keeps.
+//!
+//! A cache that shrinks evicts blocks of all slabs, so that many are partly free and few are empty.
+//! [`return_idle_pages`], which background work calls, gives pages without an allocated piece back to the
+//! system. That splits huge pages, so it waits until much is idle.
+//!
+//! Map: `sizes` has the classes, `slab` is one slab and its bitmaps, `class` the slabs of one size, `spare`
+//! those without a class.
 //!
 //! # Invariants
-//! * SB1. Only the holder of its class's lock accesses the head of a slab, its free pieces included.
-//! * SB2. A piece is either allocated or free; free pieces are those from `fresh` on, and those of the list
-//!   that starts at `free`.
-//! * SB3. All bytes are initialised at all times: regions are zero at first, and a freed piece keeps its
-//!   contents, except for its first four bytes, which link the list.
-//! * SB4. Exactly the slabs with a free piece are in their class's list, at the index in their head.
+//! * SB1. Only the holder of its class's lock accesses the head of a slab.
+//! * SB2. A piece is allocated or free, as the bitmap in the head says.
+//! * SB3. All bytes are initialised at all times: regions are zero at first, a freed piece keeps its
+//!   contents, and a page that was returned to the system is zero.
+//! * SB4. Exactly the slabs with a free piece are in their class's list, at the index in their head, but for
+//!   one that rests.
 //! * SB5. A slab that becomes empty is released if another with free pieces is left; so a class keeps at most
 //!   one empty slab, and allocating and freeing a single piece does not create and release slabs.
 //! * SB6. A slab is created outside of its class's lock, by one thread of a class at a time. The kernel
@@ -34,39 +40,41 @@
 //!   than one and an eighth of those in use. A cache under writes constantly frees blocks of one size and
 //!   allocates others, and new memory is expensive: the kernel clears it, 0.1 ms for 2 MiB, and on a virtual
 //!   machine whose host reclaims free memory 5 ms, because the host has to find some first.
+//! * SB8. Pages are returned outside of the class's lock, of one slab of a class at a time, which *rests*
+//!   meanwhile: it is in no list, so none of its pieces is allocated, and it is not released. A page is
+//!   returned only if no piece in it was allocated when the rest began; pieces may be freed during it.
+//! * SB9. A slab with pages that were returned, or not touched yet, is *thin*: it asks for small pages,
+//!   because the kernel would otherwise put a huge page in their place. When it becomes full, it asks for a
+//!   huge page.
 //!
 //! # Rejected
 //! A pool for each cache: values that readers keep outlive it, so each block would need a counted pointer to
-//! its pool. Huge pages for the whole heap are not the library's decision.
+//! its pool. Huge pages for the whole heap are not the library's decision. Moving blocks together: readers
+//! hold their addresses. The first pieces of a class from the global allocator: with a small cache these were
+//! most, and what they left between other pieces stayed in memory.
 
-use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region, prefetch};
+mod class;
+mod sizes;
+mod slab;
+mod spare;
+
+use crate::memory::{PageAdvice, Region};
+use class::{Class, ClassReply, Look};
 use parking_lot::Mutex;
+use sizes::{CLASSES, SLAB_BYTES, class_of};
+pub use sizes::{LARGEST_PIECE_BYTES, PIECE_ALIGNMENT_BYTES};
+use slab::{Released, Slab};
+use spare::Spare;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Alignment of all pieces.
-pub const PIECE_ALIGNMENT_BYTES: usize = 16;
-/// Larger pieces come from the global allocator, or are mapped.
-pub const LARGEST_PIECE_BYTES: usize = 1 << LARGEST_DOUBLING;
 /// Pieces from this size on are mapped and unmapped one by one. The C library maps such pieces, too, until
 /// the first is freed; from then on it takes up to 32 MiB from its arenas, and keeps them there.
 const LEAST_REGION_BYTES: usize = 128 << 10;
-/// Bytes a class has from the global allocator first: a nearly empty slab is a third of its memory at most.
-pub const SMALL_BYTES: usize = 2 * SLAB_BYTES;
-
-const SLAB_BYTES: usize = REGION_ALIGNMENT_BYTES;
-/// Offset of the first piece of a slab.
-const HEAD_BYTES: usize = size_of::<Slab>().next_multiple_of(64);
-/// The smallest class is the first above 512 bytes: shorter blocks are rare.
-const SMALLEST_DOUBLING: u32 = 9;
-const LARGEST_DOUBLING: u32 = 16;
-const STEPS: usize = 32;
-const CLASSES: usize = (LARGEST_DOUBLING - SMALLEST_DOUBLING) as usize * STEPS;
-/// The end of a list of free pieces.
-const NO_PIECE: u32 = u32::MAX;
-
-const _: () = assert!((1 << SMALLEST_DOUBLING) / STEPS == PIECE_ALIGNMENT_BYTES);
+/// Idle bytes that stay: a part of what is allocated, as for spare slabs (SB7), and some mebibytes.
+const KEPT_IDLE_DIVISOR: usize = 16;
+const KEPT_IDLE_BYTES: usize = SLAB_BYTES;
 
 static ALL: [Mutex<Class>; CLASSES] = [const { Mutex::new(Class::new()) }; CLASSES];
 /// Bytes of the pieces that no class holds. Those of the classes are counted under their locks: one number
@@ -74,6 +82,9 @@ static ALL: [Mutex<Class>; CLASSES] = [const { Mutex::new(Class::new()) }; CLASS
 static LARGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Never locked while a class is locked.
 static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
+/// Idle bytes after pages were returned last: what lies in pages with an allocated piece. Locked while pages
+/// are returned.
+static LEFT_IDLE_BYTES: Mutex<usize> = Mutex::new(0);
 
 /// The source of a piece, needed to free it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,62 +96,6 @@ pub enum Origin {
     Slab,
     /// A region of its own.
     Region,
-}
-
-/// The slabs of one class with free pieces, and its memory from the global allocator.
-struct Class {
-    with_free_pieces: Vec<NonNull<Slab>>,
-    /// Allocated by the global allocator.
-    heap_bytes: usize,
-    /// Bytes of the pieces of slabs in use.
-    slab_bytes: usize,
-    /// Whether a thread creates a slab (SB6).
-    is_growing: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ClassReply {
-    Piece(NonNull<u8>),
-    /// Use the global allocator; it is counted already.
-    Elsewhere,
-    /// The caller creates a slab now and adds it by [`Class::grow`].
-    Grow,
-}
-
-// SAFETY: slabs are memory without thread affinity, accessed under the class's lock only (SB1).
-unsafe impl Send for Class {}
-
-/// Memory of released slabs, and the number of slabs in use (SB7).
-struct Spare {
-    regions: Vec<Region>,
-    in_use: usize,
-}
-
-struct Slab {
-    /// The memory that contains this head.
-    region: Region,
-    piece_bytes: usize,
-    pieces: u32,
-    used: u32,
-    /// No piece from this one on was ever allocated.
-    fresh: u32,
-    /// First piece of the free list.
-    free: u32,
-    /// Index in the class's list, if it is there.
-    at: usize,
-}
-
-/// The class for pieces of `len` bytes, and their size; `None` if slabs do not hold such pieces.
-fn class_of(len: usize) -> Option<(usize, usize)> {
-    if len > LARGEST_PIECE_BYTES {
-        return None;
-    }
-    let len = len.max((1 << SMALLEST_DOUBLING) + 1);
-    let doubling = (len - 1).ilog2();
-    let floor = 1 << doubling;
-    let step = floor / STEPS;
-    let steps = (len - floor).div_ceil(step);
-    Some(((doubling - SMALLEST_DOUBLING) as usize * STEPS + steps - 1, floor + steps * step))
 }
 
 fn layout(len: usize) -> Layout {
@@ -157,13 +112,17 @@ pub fn allocate(len: usize) -> (NonNull<u8>, Origin) {
         let piece = match reply {
             ClassReply::Piece(piece) => Some(piece),
             ClassReply::Elsewhere => None,
-            ClassReply::Grow => {
-                let slab = Slab::create(bytes);
+            ClassReply::Grow { is_thin } => {
+                let slab = create_slab(bytes, is_thin);
                 ALL[class].lock().grow(slab, bytes)
             }
         };
         if let Some(piece) = piece {
-            return (piece, Origin::Slab);
+            if piece.fills_thin_slab {
+                // SAFETY: just allocated from a slab.
+                unsafe { slab::advise_huge(piece.start) };
+            }
+            return (piece.start, Origin::Slab);
         }
     } else {
         LARGE_BYTES.fetch_add(len, Ordering::Relaxed);
@@ -185,6 +144,65 @@ pub fn allocated_bytes() -> usize {
     in_classes + LARGE_BYTES.load(Ordering::Relaxed)
 }
 
+/// Bytes that slabs have beside allocated pieces: of free ones, and of spare slabs. Takes as long as
+/// [`allocated_bytes`].
+pub fn idle_bytes() -> usize {
+    let spare = SPARE.lock().len() * SLAB_BYTES;
+    spare + ALL.iter().map(|class| class.lock().idle_bytes()).sum::<usize>()
+}
+
+/// Returns pages without an allocated piece to the system, if many have become idle since it did so last.
+/// For threads in the background: it takes some microseconds if there is nothing to do, and about a
+/// millisecond for each ten mebibytes that it returns. Returns at once if another thread is at it.
+pub fn return_idle_pages() {
+    let Some(mut left) = LEFT_IDLE_BYTES.try_lock() else { return };
+    let (idle, allocated) = ALL.iter().map(Mutex::lock).fold((0, 0), |(idle, allocated), class| {
+        (idle + class.idle_bytes(), allocated + class.allocated_bytes())
+    });
+    *left = idle.min(*left);
+    if idle - *left > KEPT_IDLE_BYTES + allocated / KEPT_IDLE_DIVISOR {
+        *left = ALL.iter().map(return_pages_of).sum();
+    }
+}
+
+/// Returns the idle pages of a class; what stays idle of it, in bytes.
+fn return_pages_of(class: &Mutex<Class>) -> usize {
+    let slabs = class.lock().free_len();
+    // From the end, because a slab that was removed leaves its place to the last one.
+    for at in (0..slabs).rev() {
+        let look = class.lock().look_at(at);
+        match look {
+            Look::Nothing => {}
+            Look::Empty(released) => release(released),
+            Look::Rests(resting) => {
+                // SAFETY: the slab rests, so no piece in these pages is allocated until it wakes (SB8).
+                unsafe { slab::return_pages(resting.start, &resting.pages) };
+                class.lock().wake(resting);
+            }
+        }
+    }
+    let mut class = class.lock();
+    class.prefer_full_slabs();
+    class.idle_bytes()
+}
+
+fn create_slab(piece_bytes: usize, is_thin: bool) -> Option<NonNull<Slab>> {
+    // Spare ones have been touched.
+    let spare = SPARE.lock().take(is_thin);
+    let advice = if is_thin { PageAdvice::Small } else { PageAdvice::Huge };
+    let region = spare.or_else(|| Region::reserve_with(SLAB_BYTES, advice).ok());
+    if region.is_none() {
+        SPARE.lock().failed();
+    }
+    Slab::create(region?, piece_bytes, is_thin)
+}
+
+/// Unmaps a region, if it does not become spare, without a lock.
+fn release(released: Released) {
+    let surplus = SPARE.lock().give_up(released);
+    drop(surplus);
+}
+
 /// Frees a piece.
 ///
 /// # Safety
@@ -202,11 +220,7 @@ pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
         (Some((class, _)), Origin::Slab) => {
             // SAFETY: guaranteed by the caller.
             let emptied = unsafe { ALL[class].lock().give_back(piece) };
-            if let Some(region) = emptied {
-                let surplus = SPARE.lock().give_up(region);
-                // Unmapped without the lock.
-                drop(surplus);
-            }
+            emptied.into_iter().for_each(release);
         }
         (class, _) => {
             if let Some((class, bytes)) = class {
@@ -218,214 +232,11 @@ pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
     }
 }
 
-impl Class {
-    const fn new() -> Class {
-        Class { with_free_pieces: Vec::new(), heap_bytes: 0, slab_bytes: 0, is_growing: false }
-    }
-
-    fn allocated_bytes(&self) -> usize {
-        self.heap_bytes + self.slab_bytes
-    }
-
-    fn request(&mut self, piece_bytes: usize) -> ClassReply {
-        if self.heap_bytes >= SMALL_BYTES {
-            if let Some(piece) = self.take() {
-                return ClassReply::Piece(piece);
-            }
-            if !self.is_growing {
-                self.is_growing = true;
-                return ClassReply::Grow;
-            }
-        }
-        self.heap_bytes += piece_bytes;
-        ClassReply::Elsewhere
-    }
-
-    /// Adds a new slab and allocates from it; `None` without a region: then the piece counts as the heap's.
-    fn grow(&mut self, slab: Option<NonNull<Slab>>, piece_bytes: usize) -> Option<NonNull<u8>> {
-        self.is_growing = false;
-        if let Some(slab) = slab {
-            self.add(slab);
-        }
-        let piece = self.take();
-        if piece.is_none() {
-            self.heap_bytes += piece_bytes;
-        }
-        piece
-    }
-
-    /// Allocates a piece of a slab with free pieces, if there is one.
-    fn take(&mut self) -> Option<NonNull<u8>> {
-        let slab = *self.with_free_pieces.last()?;
-        // SAFETY: a slab of this class, whose lock is held (SB1), with a free piece (SB4).
-        let (piece, head) = unsafe { (Slab::take(slab), &*slab.as_ptr()) };
-        self.slab_bytes += head.piece_bytes;
-        let is_full = head.is_full();
-        if is_full {
-            self.with_free_pieces.pop();
-        }
-        Some(piece)
-    }
-
-    /// Frees a piece; returns the slab's region if the slab is released (SB5).
-    ///
-    /// # Safety
-    /// The piece was allocated from a slab of this class, and is not used any more.
-    unsafe fn give_back(&mut self, piece: NonNull<u8>) -> Option<Region> {
-        // SAFETY: guaranteed by the caller.
-        let (slab, offset) = unsafe { Slab::of(piece) };
-        // SAFETY: the lock is held (SB1).
-        let head = unsafe { &mut *slab.as_ptr() };
-        let was_full = head.is_full();
-        let index = ((offset - HEAD_BYTES) / head.piece_bytes) as u32;
-        // SAFETY: the piece is the slab's again, is aligned, and large enough for a number.
-        unsafe { piece.cast::<u32>().write(head.free) };
-        head.free = index;
-        head.used -= 1;
-        self.slab_bytes -= head.piece_bytes;
-        let is_empty = head.used == 0;
-        if was_full {
-            self.add(slab);
-        }
-        if !is_empty || self.with_free_pieces.len() < 2 {
-            return None;
-        }
-        self.remove(slab);
-        // SAFETY: no piece of the slab is allocated, and the class does not refer to it any more.
-        Some(unsafe { slab.read() }.region)
-    }
-
-    fn add(&mut self, slab: NonNull<Slab>) {
-        // SAFETY: the lock is held (SB1).
-        unsafe { (*slab.as_ptr()).at = self.with_free_pieces.len() };
-        self.with_free_pieces.push(slab);
-    }
-
-    fn remove(&mut self, slab: NonNull<Slab>) {
-        // SAFETY: the lock is held (SB1), here and below.
-        let at = unsafe { (*slab.as_ptr()).at };
-        self.with_free_pieces.swap_remove(at);
-        if let Some(moved) = self.with_free_pieces.get(at) {
-            // SAFETY: as above.
-            unsafe { (*moved.as_ptr()).at = at };
-        }
-    }
-}
-
-impl Spare {
-    const fn new() -> Spare {
-        Spare { regions: Vec::new(), in_use: 0 }
-    }
-
-    /// Most spare slabs.
-    fn limit(&self) -> usize {
-        1 + self.in_use / 8
-    }
-
-    /// Memory for a slab: a spare one, or `None` for the system's. Either way one more is in use.
-    fn take(&mut self) -> Option<Region> {
-        self.in_use += 1;
-        self.regions.pop()
-    }
-
-    /// Counts one less in use; returns the regions that return to the system.
-    fn give_up(&mut self, region: Region) -> Vec<Region> {
-        self.in_use -= 1;
-        self.regions.push(region);
-        // The ones released first are returned first: the others may still be in the processor's caches.
-        let beyond = self.regions.len().saturating_sub(self.limit());
-        self.regions.drain(..beyond).collect()
-    }
-}
-
-impl Slab {
-    fn create(piece_bytes: usize) -> Option<NonNull<Slab>> {
-        let spare = SPARE.lock().take();
-        let region = match spare {
-            Some(region) => region,
-            None => {
-                let made = Region::reserve_with(SLAB_BYTES, PageAdvice::Huge).ok();
-                if made.is_none() {
-                    SPARE.lock().in_use -= 1;
-                }
-                made?
-            }
-        };
-        let slab = NonNull::new(region.as_ptr().cast::<Slab>())?;
-        let pieces = ((SLAB_BYTES - HEAD_BYTES) / piece_bytes) as u32;
-        let head = Slab { region, piece_bytes, pieces, used: 0, fresh: 0, free: NO_PIECE, at: 0 };
-        // SAFETY: the region is aligned beyond the needs of a head, and has no other user.
-        unsafe { slab.write(head) };
-        Some(slab)
-    }
-
-    /// The slab of a piece, and the piece's offset from its start.
-    ///
-    /// # Safety
-    /// The piece is allocated from a slab.
-    unsafe fn of(piece: NonNull<u8>) -> (NonNull<Slab>, usize) {
-        let offset = piece.as_ptr().addr() % SLAB_BYTES;
-        // SAFETY: slabs are aligned to their size, so this is the head of the piece's slab.
-        (unsafe { piece.byte_sub(offset) }.cast::<Slab>(), offset)
-    }
-
-    fn is_full(&self) -> bool {
-        self.used == self.pieces
-    }
-
-    /// Allocates a free piece.
-    ///
-    /// # Safety
-    /// The class's lock must be held, and the slab not be full.
-    unsafe fn take(slab: NonNull<Slab>) -> NonNull<u8> {
-        // SAFETY: the caller holds the lock (SB1).
-        let head = unsafe { &mut *slab.as_ptr() };
-        let is_fresh = head.free == NO_PIECE;
-        let index = if is_fresh { head.fresh } else { head.free };
-        let piece_bytes = head.piece_bytes;
-        head.used += 1;
-        if is_fresh {
-            head.fresh += 1;
-        }
-        // The head is not used as a reference below, because the returned pointer must be derived from the
-        // whole region. SAFETY: the slab is not full, so the index is less than `pieces`, and the piece lies
-        // within the slab.
-        unsafe {
-            let piece = slab.cast::<u8>().add(HEAD_BYTES + index as usize * piece_bytes);
-            if !is_fresh {
-                let next = piece.cast::<u32>().read();
-                (*slab.as_ptr()).free = next;
-                if next != NO_PIECE {
-                    // Its next owner reads the link in it first, and pieces are freed in any order.
-                    prefetch(
-                        slab.cast::<u8>().as_ptr().wrapping_add(HEAD_BYTES + next as usize * piece_bytes),
-                    );
-                }
-            }
-            piece
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::random::SeededRandom;
-    use std::collections::BTreeMap;
-
-    #[test]
-    fn classes_are_close_and_hold_their_lengths() {
-        let mut before = (0, 0);
-        for len in 1..=LARGEST_PIECE_BYTES {
-            let (class, bytes) = class_of(len).unwrap();
-            assert!(bytes >= len && bytes % PIECE_ALIGNMENT_BYTES == 0 && class < CLASSES, "{len}: {class}");
-            assert!(len <= 512 || (bytes - len) * 33 <= bytes + 33, "{len} takes {bytes}");
-            assert!((class, bytes) == before || (class > before.0 || before.1 == 0), "{len}");
-            before = (class, bytes);
-        }
-        assert_eq!(class_of(LARGEST_PIECE_BYTES), Some((CLASSES - 1, LARGEST_PIECE_BYTES)));
-        assert_eq!(class_of(LARGEST_PIECE_BYTES + 1), None);
-    }
+    use std::collections::BTreeSet;
 
     /// A piece in use, and the byte that fills it.
     type Held = (NonNull<u8>, usize, Origin, u8);
@@ -450,70 +261,38 @@ mod tests {
         unsafe { free(piece, len, origin) };
     }
 
+    fn slab_addresses(held: &[Held]) -> BTreeSet<usize> {
+        let of = |held: &Held| held.0.as_ptr().addr() / SLAB_BYTES * SLAB_BYTES;
+        held.iter().filter(|held| held.2 == Origin::Slab).map(of).collect()
+    }
+
     fn slabs_of(held: &[Held]) -> usize {
-        let of = |held: &Held| held.0.as_ptr().addr() / SLAB_BYTES;
-        let slabs = held.iter().filter(|held| held.2 == Origin::Slab).map(of);
-        slabs
-            .fold(BTreeMap::new(), |mut all, slab| {
-                *all.entry(slab).or_insert(0) += 1;
-                all
-            })
-            .len()
+        slab_addresses(held).len()
     }
 
-    /// SB7.
-    #[test]
-    fn an_eighth_of_the_slabs_in_use_may_be_spare() {
-        let region = || Region::reserve(SLAB_BYTES).unwrap();
-        let mut spare = Spare::new();
-        let mut used: Vec<Region> = (0..32).map(|_| spare.take().unwrap_or_else(region)).collect();
-        assert_eq!((spare.in_use, spare.regions.len()), (32, 0));
-        let mut returned = 0;
-        for _ in 0..8 {
-            returned += spare.give_up(used.pop().unwrap()).len();
-        }
-        assert_eq!((spare.in_use, spare.regions.len(), returned), (24, 4, 4));
-        let last = spare.regions.last().unwrap().as_ptr();
-        assert_eq!(spare.take().map(|region| region.as_ptr()), Some(last), "the latest serves first");
-        assert_eq!((spare.in_use, spare.regions.len()), (25, 3));
-        // Spare slabs are returned as slabs in use become fewer.
-        while let Some(region) = used.pop() {
-            drop(spare.give_up(region));
-        }
-        assert_eq!((spare.in_use, spare.regions.len()), (1, 1));
-    }
-
-    /// SB5: of two empty slabs a class releases one, for others to use.
-    #[test]
-    fn a_slab_that_is_given_up_may_be_spare() {
-        let mut class = Class::new();
-        let slab = Slab::create(20_000).unwrap();
-        class.add(slab);
-        class.add(Slab::create(20_000).unwrap());
-        // SAFETY: both slabs are this class's, and the piece has no other user.
-        let region = unsafe {
-            let piece = Slab::take(slab);
-            class.slab_bytes = 20_000;
-            class.give_back(piece).unwrap()
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn resident_bytes_of(slab: usize) -> usize {
+        let page_bytes = crate::memory::page_bytes();
+        let mut pages = vec![0_u8; SLAB_BYTES / page_bytes];
+        // SAFETY: the call reads no memory of the range, which may have been unmapped, and `pages` has a
+        // byte for each of its pages.
+        let asked = unsafe {
+            let start = std::ptr::without_provenance_mut(slab);
+            libc::mincore(start, SLAB_BYTES, pages.as_mut_ptr())
         };
-        assert_eq!(region.as_ptr(), slab.as_ptr().cast());
-        let [other] = class.with_free_pieces[..] else { panic!("one is left") };
-        // SAFETY: the class, the only owner of the slab, is forgotten, and no piece of it is in use.
-        drop(unsafe { other.read() });
+        let count = pages.iter().filter(|&&page| page & 1 == 1).count();
+        if asked == 0 { count * page_bytes } else { 0 }
     }
 
     /// Each test uses its own class: tests run in parallel, and classes belong to the process.
     #[test]
-    fn small_use_stays_on_the_heap_and_large_use_fills_slabs() {
+    fn slabs_are_filled_and_released() {
         const LEN: usize = 40_000;
         let count = 5 * SLAB_BYTES / LEN;
         let mut held: Vec<Held> = (0..count).map(|at| take(LEN, at as u8)).collect();
-        let on_heap = held.iter().filter(|held| held.2 == Origin::Heap).count();
         let (class, bytes) = class_of(LEN).unwrap();
-        assert_eq!(on_heap, SMALL_BYTES.div_ceil(bytes));
-        let in_slabs = count - on_heap;
-        let per_slab = (SLAB_BYTES - HEAD_BYTES) / bytes;
-        assert_eq!(slabs_of(&held), in_slabs.div_ceil(per_slab), "slabs are filled");
+        let per_slab = (SLAB_BYTES - slab::HEAD_BYTES) / bytes;
+        assert_eq!(slabs_of(&held), count.div_ceil(per_slab), "slabs are filled");
         assert_eq!(ALL[class].lock().allocated_bytes(), count * bytes);
         // Freed in a random order.
         let random = SeededRandom::new(5);
@@ -521,29 +300,8 @@ mod tests {
             give_back(held.swap_remove(random.below(held.len() as u64) as usize));
         }
         let class = ALL[class].lock();
-        assert_eq!(class.allocated_bytes(), 0);
-        assert_eq!((class.heap_bytes, class.with_free_pieces.len()), (0, 1), "one empty slab is kept");
-    }
-
-    /// SB6: the first thread without a free piece creates a slab, and no other waits for it.
-    #[test]
-    fn other_threads_use_the_heap_while_a_slab_is_created() {
-        const BYTES: usize = 4096;
-        let mut class = Class { heap_bytes: SMALL_BYTES, ..Class::new() };
-        assert_eq!(class.request(BYTES), ClassReply::Grow);
-        assert_eq!([class.request(BYTES), class.request(BYTES)], [ClassReply::Elsewhere; 2]);
-        assert_eq!(class.grow(None, BYTES), None, "the system has no memory");
-        assert_eq!(class.heap_bytes, SMALL_BYTES + 3 * BYTES);
-        assert_eq!(class.request(BYTES), ClassReply::Grow, "and is reply again");
-        let first = class.grow(Slab::create(BYTES), BYTES).unwrap();
-        let ClassReply::Piece(second) = class.request(BYTES) else { panic!("the slab has room") };
-        assert_eq!(
-            (first.as_ptr().addr() + BYTES, class.with_free_pieces.len()),
-            (second.as_ptr().addr(), 1)
-        );
-        let slab = class.with_free_pieces[0];
-        // SAFETY: the class, the only owner of the slab, is forgotten, and the pieces are not used.
-        drop(unsafe { slab.read() });
+        assert_eq!((class.allocated_bytes(), class.heap_bytes), (0, 0));
+        assert!(class.free_len() <= 1, "one empty slab is kept at most");
     }
 
     #[test]
@@ -565,24 +323,58 @@ mod tests {
         held.into_iter().for_each(give_back);
     }
 
+    /// SB8: threads allocate and free while pages are returned, and no piece loses its contents.
     #[test]
     fn threads_share_classes() {
+        let steps = if cfg!(miri) { 200 } else { 3_000 };
         std::thread::scope(|scope| {
             for thread in 0..4u8 {
                 scope.spawn(move || {
                     let random = SeededRandom::new(u64::from(thread));
                     let mut held = Vec::new();
-                    for _ in 0..3_000 {
-                        if held.len() < 60 && random.below(3) > 0 {
+                    for step in 0..steps {
+                        // Many at times, few at others.
+                        let most = if step / (steps / 4) % 2 == 0 { 120 } else { 10 };
+                        if held.len() < most && random.below(3) > 0 {
                             held.push(take(50_000, thread));
-                        } else if let Some(last) = held.pop() {
-                            give_back(last);
+                        } else if !held.is_empty() {
+                            give_back(held.swap_remove(random.below(held.len() as u64) as usize));
                         }
                     }
                     held.into_iter().for_each(give_back);
                 });
             }
+            scope.spawn(|| {
+                for _ in 0..steps / 10 {
+                    return_pages_of(&ALL[class_of(50_000).unwrap().0]);
+                    std::thread::yield_now();
+                }
+            });
         });
+    }
+
+    /// SB9, by what the system says of the memory.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn what_a_cache_leaves_between_its_blocks_returns_to_the_system() {
+        const LEN: usize = 10_000;
+        let (class, _) = class_of(LEN).unwrap();
+        let mut held: Vec<Held> = (0..20 * SLAB_BYTES / LEN).map(|at| take(LEN, at as u8)).collect();
+        let random = SeededRandom::new(11);
+        let slabs = slab_addresses(&held);
+        let resident_bytes = || slabs.iter().map(|&slab| resident_bytes_of(slab)).sum::<usize>();
+        let full_bytes = resident_bytes();
+        // One of eight stays.
+        for _ in 0..held.len() / 8 * 7 {
+            give_back(held.swap_remove(random.below(held.len() as u64) as usize));
+        }
+        return_pages_of(&ALL[class]);
+        let left_bytes = resident_bytes();
+        assert!(left_bytes < full_bytes / 2, "{left_bytes} of {full_bytes}");
+        // They fill again.
+        held.extend((0..20 * SLAB_BYTES / LEN).map(|at| take(LEN, at as u8)));
+        assert!(ALL[class].lock().idle_bytes() <= 2 * SLAB_BYTES);
+        held.into_iter().for_each(give_back);
     }
 
     #[test]

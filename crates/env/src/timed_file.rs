@@ -1,8 +1,8 @@
 //! Table files that measure small reads, for rate limits that follow foreground latency
-//! ([`crate::rate_limiter`]).
+//! ([`crate::rate_limiter`]), and that are not read where the caller accepts only what is in memory.
 
 use crate::{Clock, Descriptor, File, FileWrapper, RateLimiter};
-use esker_base::Result;
+use esker_base::{ResidentOnly, Result};
 use std::sync::Arc;
 
 /// Longer reads are those of compactions and read-ahead, which no caller waits for block by block.
@@ -39,6 +39,7 @@ impl FileWrapper for TimedFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        ResidentOnly::check(self.file.path())?;
         self.timed(buffer.len(), || self.file.read_at(buffer, offset))
     }
 

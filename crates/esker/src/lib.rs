@@ -164,6 +164,7 @@
 //! The calls are synchronous. Gets and writes without `Power` usually take microseconds and may be made where
 //! a millisecond now and then does no harm; durable writes, scans and everything that waits belong on a
 //! thread for blocking work, such as tokio's `spawn_blocking`. A stream of changes needs a thread of its own.
+//! [`resident_only`] answers a read from memory or says that it would wait for a device.
 //!
 //! # Left out on purpose
 //!
@@ -187,12 +188,18 @@ mod copy;
 mod damage;
 mod handle;
 mod open;
+mod overlay;
 mod report;
+mod resident;
 #[cfg(test)]
 mod tests;
 
 #[doc(inline)]
-pub use crate::handle::{BatchEntry, Database, Keyspace, Snapshot, Ttl, View, WriteBatch};
+pub use crate::handle::{BatchEntry, Database, Keyspace, PinnedKeyspace, Snapshot, Ttl, View, WriteBatch};
+#[doc(inline)]
+pub use crate::overlay::{BatchRange, BatchRangeWithExpiry, BatchView, IndexedBatch};
+#[doc(inline)]
+pub use crate::resident::{Resident, resident_only};
 #[doc(inline)]
 pub use crate::transaction::{Transaction, TransactionOptions};
 #[doc(inline)]
@@ -204,15 +211,15 @@ pub use esker_iter::operator::MergeOperator;
 #[doc(inline)]
 pub use esker_options::{DEFAULT_KEYSPACE, Durability, KeyspaceOptions, Options, RecoveryMode};
 #[doc(inline)]
-pub use esker_view::Value;
-#[doc(inline)]
 pub use esker_view::read::KeyRange;
 #[doc(inline)]
 pub use esker_view::read::cursor::Cursor;
 #[doc(inline)]
 pub use esker_view::read::keys::Keys;
 #[doc(inline)]
-pub use esker_view::read::range::Range;
+pub use esker_view::read::range::{Range, RangeWithExpiry};
+#[doc(inline)]
+pub use esker_view::{Value, ValueWithExpiry};
 
 pub mod advice;
 
@@ -282,6 +289,7 @@ pub mod metrics {
 pub mod options {
     pub use esker_cache::CacheKind;
     pub use esker_codec::Codec;
+    pub use esker_engine::background::kept_tables::KeptTables;
     pub use esker_env::BackgroundRates;
     pub use esker_env::{AsyncReads, ReadMode};
     pub use esker_filter::{FilterAllocation, FilterPolicy};

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{TestDir, key, tiny, value};
+use esker::options::FilterPolicy;
 use esker::parts::StepBackground;
 use esker::parts::env::{Env, StdFileSystem};
 use esker::{Database, Error, Keyspace, KeyspaceOptions, Options};
@@ -184,6 +185,37 @@ fn options_change_online_and_stay() {
     db.close().unwrap();
     let db = stepped(dir.path());
     assert_eq!(db.open_keyspace("k").unwrap().options(), chosen);
+}
+
+/// Options of tables hold for those that are written later; a change says how many keep the old ones.
+#[test]
+fn a_change_of_options_says_which_tables_keep_the_old_ones() {
+    let dir = TestDir::new("kept-options");
+    let db = stepped(dir.path());
+    let keyspace = db.keyspace("k").unwrap();
+    let change = |name: &str, value: &str| {
+        keyspace.update_options(|options| options.set(name, value).expect("an option")).unwrap()
+    };
+    assert!(change("index_type", "hash-locator").is_empty(), "there is no table yet");
+    fill(&keyspace, 300, 0);
+    keyspace.flush().unwrap();
+    let (tables, bytes) = (db.metrics().keyspaces[1].tables, db.metrics().keyspaces[1].table_bytes);
+    assert!(tables > 0);
+    let kept = change("index_type", "b-tree-pages");
+    assert_eq!((kept.options.as_slice(), kept.tables, kept.bytes), (&["index_type"][..], tables, bytes));
+    assert!(kept.to_string().contains(&format!("of {bytes} bytes")), "{kept}");
+    // An index in memory is made when a table is opened, and this one is no option of tables.
+    for (name, value) in [("index_type", "fast-lane"), ("level0_stop_runs", "30")] {
+        let kept = change(name, value);
+        assert!(kept.is_empty() && kept.options.is_empty(), "{name}: {kept}");
+    }
+    let both =
+        keyspace.update_options(|options| options.block_size(8192).filter(FilterPolicy::None)).unwrap();
+    assert_eq!((both.options.as_slice(), both.tables), (&["block_size", "filter"][..], tables));
+    (0..300).for_each(|number| {
+        assert_eq!(keyspace.get(key(number)).unwrap().as_deref(), Some(&value(number, 0)[..]));
+    });
+    db.close().unwrap();
 }
 
 /// Keyspaces are dropped while their memtables are flushed, their tables merged and others written to. All

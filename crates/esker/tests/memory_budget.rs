@@ -113,7 +113,7 @@ fn a_batch_beyond_the_budget_is_refused_with_both_numbers() {
     for part in 0..2 {
         batch.put(keyspace, key(part), &value[..value.len() / 2]);
     }
-    for refused in [keyspace.put(b"large", &value), db.write(&batch)] {
+    for refused in [keyspace.put(b"large", &value), db.write(&batch).map(drop)] {
         let refused = refused.expect_err("more than half of the budget");
         assert!(matches!(refused, Error::Full(_)), "{refused}");
         let text = refused.to_string();

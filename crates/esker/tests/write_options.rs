@@ -104,8 +104,8 @@ fn an_expiry_without_a_value_is_refused() {
         keyspace.delete_with("key", Expiry::After(HOUR)),
         keyspace.delete_range_with("a".."b", Expiry::Never),
         keyspace.merge_with("key", "1", Expiry::Keep),
-        db.write_with(&batch, Expiry::After(HOUR)),
-        db.write(&keeping),
+        db.write_with(&batch, Expiry::After(HOUR)).map(drop),
+        db.write(&keeping).map(drop),
     ];
     for refused in refused {
         assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{refused:?}");

@@ -52,6 +52,11 @@ pub struct Tuned {
 }
 
 impl LevelTuning {
+    /// The tuning of a level of which so much was counted before, by filters that are not known any more.
+    pub fn beginning_at(seen: Observed) -> LevelTuning {
+        LevelTuning { seen, ..LevelTuning::default() }
+    }
+
     /// Bits for the level's next table, by target and counters. Steps after enough sampled lookups.
     pub fn next(&mut self, policy: FilterPolicy, target: f64, seen: Observed) -> Tuned {
         let news = seen.since(&self.seen);

@@ -76,10 +76,18 @@ impl FilterWatch {
     pub fn note(&self, level: u8, expected_rate: f64, was_in_vain: bool) {
         let Some(counts) = self.levels.get(usize::from(level)) else { return };
         counts.probes.fetch_add(1, Relaxed);
-        counts.expected_millionths.fetch_add((expected_rate * 1e6).round() as u64, Relaxed);
+        counts.expected_millionths.fetch_add(millionths(expected_rate), Relaxed);
         if was_in_vain {
             counts.false_positives.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Adds what earlier opens of the database counted of a level.
+    pub fn restore(&self, level: u8, seen: &Observed) {
+        let Some(counts) = self.levels.get(usize::from(level)) else { return };
+        counts.probes.fetch_add(seen.probes, Relaxed);
+        counts.false_positives.fetch_add(seen.false_positives, Relaxed);
+        counts.expected_millionths.fetch_add(millionths(seen.expected_false_positives), Relaxed);
     }
 
     /// The counters of a level.
@@ -91,6 +99,11 @@ impl FilterWatch {
             expected_false_positives: counts.expected_millionths.load(Relaxed) as f64 / 1e6,
         }
     }
+}
+
+/// A number of expected false positives, as it is counted.
+pub fn millionths(expected: f64) -> u64 {
+    (expected * 1e6).round() as u64
 }
 
 #[cfg(test)]

@@ -68,6 +68,17 @@ impl<V: ReaderFactory> DoubleEnded<V> {
         Ok(Some((key, value)))
     }
 
+    /// When the entry expires that [`DoubleEnded::next_front`] returned last, in milliseconds since 1970;
+    /// `None` if it does not.
+    pub fn front_expiry_ms(&self) -> Option<u64> {
+        self.front.as_ref().filter(|front| front.is_valid()).and_then(Visible::expiry_ms)
+    }
+
+    /// The same for [`DoubleEnded::next_back`].
+    pub fn back_expiry_ms(&self) -> Option<u64> {
+        self.back.as_ref().filter(|back| back.is_valid()).and_then(Visible::expiry_ms)
+    }
+
     /// The last entry not returned yet, borrowed; `None` when done and after an error.
     pub fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.is_finished {

@@ -16,7 +16,6 @@ use esker_env::File;
 use esker_env::memory::prefetch_to_write;
 use esker_iter::{RangeTombstone, RangeTombstones};
 use std::fmt;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -196,24 +195,6 @@ impl Memtable {
     pub fn last_key(&self) -> Option<&[u8]> {
         let entry = self.structure.last(&self.memory);
         (!entry.is_none()).then(|| entry.key(&self.memory))
-    }
-
-    /// Whether a key between the bounds is possible: false only if all keys lie on one side of them.
-    pub fn may_contain_range(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
-        let (Some(first), Some(last)) = (self.first_key(), self.last_key()) else {
-            return false;
-        };
-        let reaches_up = match lower {
-            Bound::Unbounded => true,
-            Bound::Included(key) => last >= key,
-            Bound::Excluded(key) => last > key,
-        };
-        let reaches_down = match upper {
-            Bound::Unbounded => true,
-            Bound::Included(key) => first <= key,
-            Bound::Excluded(key) => first < key,
-        };
-        reaches_up && reaches_down
     }
 
     /// The range tombstones as sets, all of which a reader of a key searches; wait-free. Those inserted since

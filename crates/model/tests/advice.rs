@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
 
 use esker_model::advice::{
-    Advice, Calibration, Design, Family, Figures, Knob, Operations, Question, Usage, advise,
+    Advice, Calibration, Design, Family, Figures, IndexForm, Knob, Operations, Question, Usage, advise,
 };
 use esker_model::{Scenario, Workload, simulate};
 use esker_strategy::{Strategy, StrategyOptions};
@@ -288,4 +288,32 @@ fn nonsense_is_refused_with_a_reason() {
     // If all memory is reserved there is no cache.
     assert!(refused(|usage| usage.reserved_bytes = usage.memory_bytes).contains("too few"));
     assert_eq!(Family::of(&"fifo:1GiB,1d".parse().unwrap()), None);
+}
+
+/// The index follows the workload and the memory, as the CS265 report's choice among fence pointers does
+/// (2.3.2).
+#[test]
+fn the_index_follows_reads_and_memory() {
+    let best = |entries: f64, memory_bytes: f64, cache_skew: f64, operations: Operations| {
+        let usage = Usage { operations, ..Usage::new(entries, 16.0, 116.0, memory_bytes) };
+        let mut question = Question::new(usage);
+        question.known.cache_skew = cache_skew;
+        let index = advise(&question).unwrap().index;
+        assert!(index.forms.windows(2).all(|pair| pair[0].cost_ns <= pair[1].cost_ns), "{index:?}");
+        assert!(index.reason.contains(index.best().form.name()), "{}", index.reason);
+        index.best().form
+    };
+    let (gib, mib) = ((1u64 << 30) as f64, (1u64 << 20) as f64);
+    let mixed = Operations { puts: 40.0, present_reads: 30.0, short_scans: 30.0, ..Operations::default() };
+    let scans = Operations { short_scans: 100.0, ..Operations::default() };
+    let lookups = Operations { present_reads: 70.0, absent_reads: 25.0, puts: 5.0, ..Operations::default() };
+    // Everything fits the memory: the fastest search, or for lookups alone none at all.
+    assert_eq!(best(1e6, 4.0 * gib, 1.0, mixed), IndexForm::SearchTree);
+    assert_eq!(best(1e6, 4.0 * gib, 1.0, scans), IndexForm::SearchTree);
+    assert_eq!(best(1e7, 16.0 * gib, 1.0, lookups), IndexForm::HashLocator);
+    // Few popular blocks, and little memory for them: its bytes are worth more than time.
+    let scarce = best(1e9, 1.5 * gib, 0.3, scans);
+    assert!([IndexForm::PrefixCompressed, IndexForm::BTreePages].contains(&scarce), "{scarce:?}");
+    // An index of all blocks does not fit at all.
+    assert_eq!(best(1e10, 64.0 * mib, 0.3, scans), IndexForm::BTreePages);
 }

@@ -2,7 +2,7 @@
 
 use super::own_filter::OwnFilter;
 use super::per_level::PerLevel;
-use super::schema;
+use super::schema::{self, OptionChange};
 use crate::migration_record::MigrationRecord;
 use esker_base::{Error, Result};
 use esker_codec::Codec;
@@ -31,6 +31,8 @@ pub struct KeyspaceOptions {
     pub block_layout: PerLevel<BlockLayout>,
     #[doc(hidden)]
     pub block_size_bytes: usize,
+    #[doc(hidden)]
+    pub block_align: bool,
     #[doc(hidden)]
     pub block_restart_interval: u16,
     #[doc(hidden)]
@@ -116,6 +118,16 @@ impl KeyspaceOptions {
     /// Bytes of a block before compression, 512 to 65,536. Default: 4096.
     pub fn block_size(mut self, bytes: usize) -> KeyspaceOptions {
         self.block_size_bytes = bytes;
+        self
+    }
+
+    /// Whether a block of at most 4 KiB in the file lies in one page of it: zeros come before it where it
+    /// would cross into the next. A read past the system's page cache then takes one page instead of two;
+    /// blocks that compress to less than half a page leave some of it empty. Tables that are written from
+    /// then on. Default: no.
+    #[doc(alias = "block_align")]
+    pub fn align_blocks(mut self, aligns: bool) -> KeyspaceOptions {
+        self.block_align = aligns;
         self
     }
 
@@ -398,10 +410,23 @@ impl KeyspaceOptions {
         KeyspaceOptions { switch: None, ..self.clone() }
     }
 
+    /// The options that differ in `after` and that existing tables keep until they are merged. An index that
+    /// is made when a table is opened is none of them.
+    pub fn kept_by_tables(&self, after: &KeyspaceOptions) -> Vec<&'static str> {
+        let is_kept = |change| match change {
+            OptionChange::NewTables => true,
+            // Only the index is of this kind.
+            OptionChange::OpenedTables => after.block_index.is_stored(),
+            _ => false,
+        };
+        schema::differing(self, after, is_kept)
+    }
+
     /// The options for writing tables of the keyspace, at any level.
     pub fn table_options(&self) -> TableOptions {
         TableOptions {
             block_size_bytes: self.block_size_bytes,
+            aligns_blocks: self.block_align,
             restart_interval: self.block_restart_interval,
             hash_slots_percent: self.block_hash_slots_percent,
             index: self.block_index,

@@ -88,6 +88,8 @@ pub struct Options {
     #[doc(hidden)]
     pub compaction_threads: usize,
     #[doc(hidden)]
+    pub flush_threads: usize,
+    #[doc(hidden)]
     pub max_subcompactions: Option<usize>,
     #[doc(hidden)]
     pub background_rates: BackgroundRates,
@@ -101,6 +103,8 @@ pub struct Options {
     pub cache_bytes: Option<u64>,
     #[doc(hidden)]
     pub cache_kind: CacheKind,
+    #[doc(hidden)]
+    pub cache_scan_percent: u8,
     #[doc(hidden)]
     pub cache_filters: bool,
     #[doc(hidden)]
@@ -231,6 +235,17 @@ impl Options {
         self
     }
 
+    /// The most threads of one flush, 1 to 64. Each writes a range of the keys, of a mebibyte and more, to
+    /// tables of its own, and all are installed together, so nothing else changes; flushes with range deletes
+    /// have one thread. It pays where writers are faster than one thread that encodes and compresses, and
+    /// processors are idle. Default: 1.
+    #[doc(alias = "max_background_flushes")]
+    #[doc(alias = "flush_workers")]
+    pub fn flush_threads(mut self, threads: usize) -> Options {
+        self.flush_threads = threads;
+        self
+    }
+
     /// The most subcompactions of one compaction, each merged on a thread of its own (RocksDB's
     /// `max_subcompactions`). With `None`, the default, it is divided where compaction threads are idle, and
     /// while writers are throttled by pending compactions among as many threads as there are processors,
@@ -334,6 +349,26 @@ impl Options {
     #[doc(alias = "HyperClockCache")]
     pub fn cache_kind(mut self, kind: CacheKind) -> Options {
         self.cache_kind = kind.within_limits();
+        self
+    }
+
+    /// The share of the block cache that data blocks read by scans may take, in percent, from 0 to 100.
+    /// Default: 40, as in the CSC443 report's store against sequential flooding.
+    ///
+    /// A scan over more data than the cache has room for would otherwise replace everything in it by blocks
+    /// that are read once. Beyond the share scans replace their own blocks; all scans share it, and a lookup
+    /// that finds a scan's block makes it an ordinary one. Indexes and filters do not count. 0 keeps no block
+    /// of a scan, so that scans of the same range read it again each time; 100 is a cache without protection.
+    ///
+    /// ```
+    /// let options = esker_options::Options::default().cache_scan_percent(10);
+    /// options.validate().unwrap();
+    /// assert!(options.cache_scan_percent(101).validate().is_err());
+    /// ```
+    #[doc(alias = "fill_cache")]
+    #[doc(alias = "sequential flooding")]
+    pub fn cache_scan_percent(mut self, percent: u8) -> Options {
+        self.cache_scan_percent = percent;
         self
     }
 

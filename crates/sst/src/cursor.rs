@@ -17,19 +17,20 @@
 //!
 //! # Safety argument
 //! [`BlockCursor`] points into the block that `pinned` keeps: a shared block, whose memory neither moves nor
-//! changes while it is counted; or the table's mapped file (MP2); or the buffers of `read_ahead` and
-//! `unpacked`, whose heap memory does not move with the cursor and is changed by [`TableCursor::enter`] only,
+//! changes while it is counted; or the table's mapped file (MP2); or the buffers of `read_ahead`, `unpacked`
+//! and `waiting`, whose memory does not move with the cursor and is changed by [`TableCursor::enter`] only,
 //! which closes the block cursor first. `enter` is also the only function that replaces `pinned`.
 
 use crate::block::cursor::BlockCursor;
 use crate::block::{BlockBytes, BlockRef};
 use crate::index::BlockIndex;
-use crate::input_residency::InputReading;
+use crate::input_residency::{InputReading, ScratchFiles};
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
 use crate::read_ahead::ReadAhead;
 use crate::simd::{Kernel, with_kernel};
 use crate::table::Table;
+use crate::waiting_block::WaitingBlock;
 use esker_base::{Result, SeqNo, Tag, large_buffer};
 use esker_cache::{Admission, BlockKind};
 use esker_codec::id;
@@ -77,7 +78,11 @@ pub struct TableCursor {
     read_ahead: ReadAhead,
     /// A decompressed block that is not shared.
     unpacked: Vec<u8>,
-    /// What `unpacked` has of the memory budget.
+    /// A large block of a job's, for which other inputs left no memory.
+    waiting: Option<WaitingBlock>,
+    /// Makes the files of waiting blocks.
+    scratch: Option<Arc<dyn ScratchFiles>>,
+    /// What `unpacked` or `waiting` has of the memory budget, if it is large.
     held: MemoryHolding,
 }
 
@@ -129,6 +134,8 @@ impl TableCursor {
             ahead: None,
             read_ahead,
             unpacked: Vec::new(),
+            waiting: None,
+            scratch: None,
             held: MemoryHolding::default(),
         }
     }
@@ -136,6 +143,7 @@ impl TableCursor {
     /// The same for [`Table::job_cursor`].
     pub fn detached_for_job(reading: InputReading) -> TableCursor {
         TableCursor {
+            scratch: reading.scratch.clone(),
             read_ahead: ReadAhead::for_job(reading),
             ..TableCursor::detached(ReadPurpose::Compaction)
         }
@@ -304,6 +312,7 @@ impl TableCursor {
         self.pinned = None;
         // Before the next value is read: two large ones are in memory nowhere.
         large_buffer::free_if_large(&mut self.unpacked);
+        self.waiting = None;
         self.held.release();
         if let Some(block) = self.read_ahead.resident(table, number, place.end - offset)? {
             // SAFETY: `pinned` keeps the block until the position is closed.
@@ -316,25 +325,50 @@ impl TableCursor {
         self.position.set_fetches_ahead(false);
         let image = self.read_ahead.image(table, number)?;
         let block = verify_numbered(image, table.uid, offset, number).and_then(|header| {
+            let len = BlockBytes::memory_len(header.raw_len as usize);
+            if len >= large_buffer::LARGE_BYTES
+                && !self.held.try_hold(&table.identity.memory().large_inputs, len as u64)
+                && let Some(files) = &self.scratch
+            {
+                let fill = |bytes: &mut [u8]| unpack(&header, image, table.dictionary.as_ref(), bytes);
+                self.waiting = WaitingBlock::create(&**files, len, fill)?;
+            }
+            if let Some(waiting) = &self.waiting {
+                return BlockBytes::from_bytes(waiting.bytes());
+            }
             if header.codec_id == id::NONE {
                 return BlockBytes::from_bytes(image);
             }
-            let len = BlockBytes::memory_len(header.raw_len as usize);
             large_buffer::resize(&mut self.unpacked, len);
             unpack(&header, image, table.dictionary.as_ref(), &mut self.unpacked)?;
             BlockBytes::from_bytes(&self.unpacked)
         });
         let block = block.map_err(|error| table.decode_error_at(error, offset))?;
-        let is_unpacked = block.header().codec_id != id::NONE;
+        let is_raw = block.header().codec_id == id::NONE;
+        let bytes = BlockBytes::memory_len(block.header().raw_len as usize);
         // SAFETY: the buffers are changed by `enter` only, which closes the position first; and below, the
         // image that a decompressed block does not lie in.
         unsafe { self.position.open(block) };
-        if is_unpacked && self.unpacked.len() >= large_buffer::LARGE_BYTES {
-            self.read_ahead.free_if_large(table);
-            // That of other blocks is small beside the windows.
-            self.held.hold(&table.identity.memory().jobs, self.unpacked.len() as u64);
+        // That of other blocks is small beside the windows.
+        if bytes >= large_buffer::LARGE_BYTES {
+            self.hold_large(bytes, is_raw);
         }
         Ok(())
+    }
+
+    /// Holds what a large block has of the memory budget, and frees the image that it does not lie in.
+    #[cold]
+    fn hold_large(&mut self, bytes: usize, is_raw: bool) {
+        let table = &**attached(&self.table);
+        let is_in_file = self.waiting.as_ref().is_some_and(WaitingBlock::is_in_file);
+        if is_raw && self.waiting.is_none() {
+            // The image is counted where it is read.
+            self.held.release();
+        } else {
+            self.read_ahead.free_if_large(table);
+            let held = if is_in_file { 0 } else { bytes as u64 };
+            self.held.hold(&table.identity.memory().large_inputs, held);
+        }
     }
 
     /// Moves to the first entry of block `number`, to none if there is no such block.

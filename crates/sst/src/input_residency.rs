@@ -6,6 +6,7 @@
 use crate::table::Table;
 use esker_base::Result;
 use esker_cache::Admission;
+use esker_env::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,6 +24,16 @@ pub trait JobControl: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// An error ends the work.
     fn check_cancelled(&self) -> Result<()>;
+}
+
+/// Makes files for what a job does not hold in memory.
+pub trait ScratchFiles: std::fmt::Debug + Send + Sync {
+    /// An empty file without a name, so that its room is free when it is closed and not mapped any more.
+    /// `None` where the file system cannot map it over memory.
+    ///
+    /// # Errors
+    /// Those of creating a file.
+    fn scratch_file(&self) -> Result<Option<Arc<dyn File>>>;
 }
 
 /// Of so many consecutive resident blocks of an input one is probed in the cache while that has free space. A
@@ -49,6 +60,8 @@ pub struct InputReading {
     pub control: Arc<dyn JobControl>,
     /// See [`InputResidency`].
     pub residency: Arc<InputResidency>,
+    /// Where large blocks wait for their turn to be written; in memory if there are none.
+    pub scratch: Option<Arc<dyn ScratchFiles>>,
 }
 
 /// The cache's last answer about an input's blocks (HO11 in [`crate::cache_warmer`]).

@@ -43,7 +43,7 @@ pub struct BlockFacts {
     pub header: BlockHeader,
     /// Where it starts in the file.
     pub offset: u64,
-    /// Bytes in the file, header and checksum included.
+    /// Bytes in the file, header and checksum included, without padding behind it.
     pub file_bytes: u64,
     /// Its lower bound in the index, not necessarily a key of the table.
     pub separator: Vec<u8>,
@@ -133,7 +133,7 @@ impl Table {
             Ok(BlockFacts {
                 header: block.header(),
                 offset: place.start,
-                file_bytes: place.end - place.start,
+                file_bytes: block.header().file_len() as u64,
                 separator,
                 first_key: cursor.key().to_vec(),
                 tag_bytes,

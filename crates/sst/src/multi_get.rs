@@ -10,7 +10,7 @@ use crate::index::BlockIndex;
 use crate::pinned_value::{PinnedValue, TableHit};
 use crate::simd::{Kernel, prefetch, with_kernel};
 use crate::table::Table;
-use esker_base::{Result, SeqNo, Tag};
+use esker_base::{ResidentOnly, Result, SeqNo, Tag};
 use esker_cache::{Admission, BlockKind};
 use esker_env::{PendingRead, ReadQueue};
 
@@ -179,7 +179,8 @@ fn load_missing(
         }
     }
     let begun = match &wanted[..] {
-        [_, (_, table, _), ..] => match table.identity.reads() {
+        // Other threads know nothing of this one's section, so it is asked before they are given reads.
+        [_, (_, table, _), ..] if !ResidentOnly::is_on() => match table.identity.reads() {
             Some(queue) => begin_reads(&wanted, queue)?,
             None => Vec::new(),
         },

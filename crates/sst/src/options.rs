@@ -5,7 +5,9 @@ use crate::block::staged::LayoutOptions;
 use crate::block::{BlockLayout, header};
 use crate::block_bounds::BlockBounds;
 use crate::expiring::Expiring;
+use crate::footer::FILE_HEADER_BYTES;
 use crate::index::IndexKind;
+use crate::page_alignment::PAGE_BYTES;
 use crate::properties::TableProperties;
 use esker_base::{Error, KeyspaceId, Result, SeqNo, TableUid};
 use esker_codec::Codec;
@@ -21,6 +23,9 @@ pub struct TableOptions {
     /// larger entry gets a block of its own. 512 to 65,536 are sensible; 4,096 is the default, by
     /// measurement.
     pub block_size_bytes: usize,
+    /// Whether a block of at most a page lies in one page of the file, with zeros before it where it would
+    /// cross into the next ([`crate::page_alignment`]).
+    pub aligns_blocks: bool,
     /// Entries from one restart point to the next, for [`BlockLayout::Delta`]; at least 1.
     pub restart_interval: u16,
     /// Hash slots per hundred entries of a [`BlockLayout::Delta`] block: at most 400, 0 for none.
@@ -53,6 +58,7 @@ impl Default for TableOptions {
         TableOptions {
             layout: BlockLayout::Flat,
             block_size_bytes: 4096,
+            aligns_blocks: false,
             restart_interval: 16,
             hash_slots_percent: 100,
             codec: Codec::None,
@@ -118,6 +124,14 @@ impl TableOptions {
             db_uuid: self.db_uuid,
             single_version: true,
             ..TableProperties::default()
+        }
+    }
+
+    /// The limit of the first block: what the file header leaves of the first page, if blocks are aligned.
+    pub(crate) fn first_block_size_bytes(&self) -> usize {
+        match self.block_size_bytes {
+            size if self.aligns_blocks && size <= PAGE_BYTES => size.min(PAGE_BYTES - FILE_HEADER_BYTES),
+            size => size,
         }
     }
 

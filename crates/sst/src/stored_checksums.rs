@@ -8,6 +8,7 @@ use crate::block::header::{
     BLOCK_MAGIC, FRAME_BYTES, HEADER_BYTES, TRAILER_BYTES, place_of, placed_checksum,
 };
 use crate::footer::{DIRECTORY_ENTRY_BYTES, FILE_HEADER_BYTES, FOOTER_BYTES, Footer, decode_file_header};
+use crate::page_alignment::{PAGE_BYTES, check_padding};
 use crate::section_reader::read_range;
 use esker_base::checksum::StreamHash;
 use esker_base::{Error, Result, TableUid};
@@ -42,8 +43,12 @@ pub fn verify_stored_checksums(file: &dyn File, file_bytes: u64, uid: TableUid) 
     }
     let mut stored = StoredBytes { file, uid, end: footer_at, start: 0, piece: Vec::new() };
     let mut at = FILE_HEADER_BYTES as u64;
-    while at < footer.data_end {
-        at = stored.verify_block(at, footer.data_end)?;
+    for number in 0_u32.. {
+        if at >= footer.data_end {
+            break;
+        }
+        at = stored.verify_block(number, at, footer.data_end)?;
+        at = stored.verify_padding(at, footer.data_end)?;
     }
     let directory_bytes = u64::from(footer.directory_entries) * DIRECTORY_ENTRY_BYTES as u64;
     let directory = read_range(file, footer.directory_offset, directory_bytes)?;
@@ -118,8 +123,20 @@ impl StoredBytes<'_> {
         Ok(hash.finish() ^ place_of(uid, offset))
     }
 
-    /// Verifies the block at `at`, which lies before `data_end`; returns where the next one begins.
-    fn verify_block(&mut self, at: u64, data_end: u64) -> Result<u64> {
+    /// Verifies what lies between the end of a block, at `at`, and the next one; returns where that begins.
+    fn verify_padding(&mut self, at: u64, data_end: u64) -> Result<u64> {
+        let end = at.next_multiple_of(PAGE_BYTES as u64);
+        // Behind the last block there is none, and a block begins with a byte that is not zero.
+        if end >= data_end || self.from(at)?[0] != 0 {
+            return Ok(at);
+        }
+        let padding = read_range(self.file, at, end - at)?;
+        check_padding(at, &padding).map_err(|error| error.into_error(self.file.path(), at))?;
+        Ok(end)
+    }
+
+    /// Verifies block `number` at `at`, which lies before `data_end`; returns where the next one begins.
+    fn verify_block(&mut self, number: u32, at: u64, data_end: u64) -> Result<u64> {
         let wrong = |detail: String| Error::corruption(self.file.path(), at, detail);
         let left = data_end - at;
         if left < FRAME_BYTES as u64 {
@@ -139,6 +156,11 @@ impl StoredBytes<'_> {
         if stored != computed {
             let detail = format!("block checksum {stored:016x} expected, {computed:016x} computed");
             return Err(Error::corruption(self.file.path(), at, detail));
+        }
+        // A block of zeros before the end of a page would pass for padding.
+        let found = u32::from_le_bytes([header[20], header[21], header[22], header[23]]);
+        if found != number {
+            return Err(wrong(format!("block {number} expected, block {found} found")));
         }
         Ok(at + covered + TRAILER_BYTES as u64)
     }

@@ -11,6 +11,7 @@ use crate::index::locator::Locator;
 use crate::index::page_search::PagedIndex;
 use crate::index::section::DecodedIndex;
 use crate::load::{unpack, verify_numbered};
+use crate::page_alignment::{PAGE_BYTES, check_padding};
 use crate::read_ahead::ReadAhead;
 use crate::section_reader::{decode_section, read_range};
 use crate::simd::Portable;
@@ -19,6 +20,7 @@ use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo, Tag};
 use esker_codec::id;
 use esker_filter::Filter;
+use std::ops::Range;
 
 /// The result of verifying an undamaged table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,6 +243,24 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Checks that a block of `len` bytes fills its place, but for padding.
+    fn check_span(&self, number: usize, span: &Range<u64>, len: u64) -> Result<()> {
+        let (offset, end) = (span.start, span.start + len);
+        if end == span.end {
+            return Ok(());
+        }
+        if end > span.end || span.end - end >= PAGE_BYTES as u64 {
+            let stated = span.end - offset;
+            return Err(
+                self.wrong(offset, format!("the index gives block {number} {stated} bytes, it has {len}"))
+            );
+        }
+        let padding = read_range(&*self.file, end, span.end - end)?;
+        check_padding(end, &padding).map_err(|error| self.decode_error_at(error, end))
+    }
+}
+
 /// A block that is being verified.
 struct BlockInFile {
     number: usize,
@@ -261,12 +281,7 @@ impl TableCounts {
         let span = table.place(number)?;
         let offset = span.start;
         let header: BlockHeader = block.header();
-        if header.file_len() as u64 != span.end - span.start {
-            let (stated, found) = (span.end - span.start, header.file_len());
-            return Err(
-                table.wrong(offset, format!("the index gives block {number} {stated} bytes, it has {found}"))
-            );
-        }
+        table.check_span(number, &span, header.file_len() as u64)?;
         if *cursor.key() < *table.separator(index, number)? {
             return Err(
                 table.wrong(offset, format!("the separator of block {number} is behind its first key"))

@@ -21,6 +21,7 @@ use crate::index::locator::LocatorBuilder;
 use crate::index::section::{IndexEncoder, separator};
 use crate::input_residency::JobControl;
 use crate::options::TableOptions;
+use crate::page_alignment::padding_before;
 use crate::properties::TableProperties;
 use esker_base::checksum::key_hash;
 use esker_base::key::{common_prefix_len, leading};
@@ -56,7 +57,11 @@ const MAX_SEPARATOR_BYTES: u64 = u32::MAX as u64;
 pub struct TableWriter {
     out: FileWriter,
     layout: BlockLayout,
+    /// The limit of the block that is being staged.
     block_size_bytes: usize,
+    /// That of all blocks but the first.
+    full_block_size_bytes: usize,
+    aligns_blocks: bool,
     codec: Codec,
     uid: TableUid,
     properties: TableProperties,
@@ -106,7 +111,9 @@ impl TableWriter {
         Ok(TableWriter {
             out,
             layout: options.layout,
-            block_size_bytes: options.block_size_bytes,
+            block_size_bytes: options.first_block_size_bytes(),
+            full_block_size_bytes: options.block_size_bytes,
+            aligns_blocks: options.aligns_blocks,
             codec: options.codec,
             uid: options.uid,
             properties: options.initial_properties(),
@@ -352,6 +359,7 @@ impl TableWriter {
             return Err(Error::invalid(format!("{}: the index exceeds 4 GiB", self.out.path().display())));
         }
         self.count_block();
+        self.block_size_bytes = self.full_block_size_bytes;
         self.closed_key.clear();
         self.closed_key.extend_from_slice(self.staged.last_key());
         let admission = self.warmer.as_mut().and_then(|warmer| warmer.end_block(self.index.blocks()));
@@ -369,6 +377,7 @@ impl TableWriter {
             &mut self.scratch,
             &mut self.out.bytes,
         );
+        let start = self.aligned(start);
         if let (Some(admission), Some(warmer)) = (admission, &mut self.warmer) {
             insert_warm(warmer, &header, &self.out, start, self.scratch.raw(), admission)?;
         }
@@ -407,6 +416,7 @@ impl TableWriter {
                 &mut self.scratch,
                 &mut self.out.bytes,
             );
+            let start = self.aligned(start);
             if let (Some(admission), Some(warmer)) = (buffered.admission, &mut self.warmer) {
                 insert_warm(warmer, &header, &self.out, start, payload, admission)?;
             }
@@ -415,6 +425,27 @@ impl TableWriter {
             self.end_block(start, &header)?;
         }
         Ok(())
+    }
+
+    /// Where the block begins that was appended from `start` on, once padding is before it.
+    #[inline]
+    fn aligned(&mut self, start: usize) -> usize {
+        if self.aligns_blocks { self.pad_before(start) } else { start }
+    }
+
+    #[cold]
+    fn pad_before(&mut self, start: usize) -> usize {
+        let len = self.out.bytes.len() - start;
+        let padding = match self.index.blocks() {
+            // The first block begins behind the file header.
+            0 => 0,
+            _ => padding_before(self.out.end() - len as u64, len + TRAILER_BYTES),
+        };
+        self.out.bytes.splice(start..start, std::iter::repeat_n(0, padding));
+        if padding > 0 {
+            self.index.pad_last(padding as u64);
+        }
+        start + padding
     }
 
     /// Completes the block whose header and stored bytes were appended from `start` on.

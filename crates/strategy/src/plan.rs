@@ -81,6 +81,30 @@ pub enum Reason {
     Manual,
 }
 
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 18] = [
+        Reason::Level0Runs,
+        Reason::TooManyRuns,
+        Reason::TooLarge,
+        Reason::Tier,
+        Reason::Scans,
+        Reason::DenseWindow,
+        Reason::Tombstones,
+        Reason::LastTombstones,
+        Reason::DeleteTarget,
+        Reason::SpaceTarget,
+        Reason::Expired,
+        Reason::RangeDeleted,
+        Reason::OverSize,
+        Reason::TooOld,
+        Reason::SmallRuns,
+        Reason::BlobGarbage,
+        Reason::Converge,
+        Reason::Manual,
+    ];
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

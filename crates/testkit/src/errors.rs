@@ -7,7 +7,7 @@
 //! holds its last acknowledged value or one whose write failed later. After a failed sync the sweep also cuts
 //! power: then everything acknowledged as surviving that must be there.
 
-use crate::events::EventAudit;
+use crate::events::{AtOpen, EventAudit};
 use crate::follower::CONSUMER;
 use crate::ingest::{LoadMethod, table_edits, without_merge, write_tables};
 use crate::options::KEYSPACE;
@@ -17,7 +17,6 @@ use crate::script::{Action, Edit, Op, Plan, WriteMethod};
 use crate::{Failure, Key, Outcome, SPACES, ensure};
 use esker::ingest::IngestOptions;
 use esker::parts::StepBackground;
-use esker::parts::base::FileNumber;
 use esker::parts::env::Env;
 use esker::parts::env::fault::{Crash, Fault, FaultFs, Operation, Rule, StrictFs, When};
 use esker::{Database, Durability, Error, KeyspaceOptions, TransactionOptions};
@@ -122,7 +121,7 @@ pub fn sweep(plan: &Plan, injection: &Injection, lasting: Lasting, step: usize) 
 struct Audited {
     db: Database,
     audit: EventAudit,
-    at_open: BTreeSet<FileNumber>,
+    at_open: AtOpen,
 }
 
 impl Audited {
@@ -250,7 +249,7 @@ impl<'a> Trial<'a> {
     fn open(&self) -> esker::Result<Audited> {
         let audit = EventAudit::default();
         let db = Database::open_with(DIR, audit.watch(Runner::options(self.plan, self.env())))?;
-        let at_open = EventAudit::files(&db);
+        let at_open = EventAudit::at_open(&db)?;
         Ok(Audited { db, audit, at_open })
     }
 
@@ -401,7 +400,7 @@ fn step(db: &Database, env: &Env, op: &Op, guaranteed: &mut GuaranteedState) -> 
                 match keyspace.update_options(|_| options.apply(KEYSPACE, KeyspaceOptions::default())) {
                     // The merge operator stays what it is.
                     Err(Error::InvalidArgument(_)) => Ok(()),
-                    set => set,
+                    set => set.map(|_| ()),
                 }
             }
             Err(_) => Ok(()),
@@ -470,7 +469,7 @@ fn write(db: &Database, edits: &[Edit], durability: Durability) -> esker::Result
         let keyspace = db.keyspace_with(SPACES[usize::from(edit.space)], options)?;
         put_into(&mut batch, &keyspace, edit);
     }
-    db.write_with(&batch, durability)
+    db.write_with(&batch, durability).map(drop)
 }
 
 fn transact(db: &Database, changes: &[PlainChange], durability: Durability) -> esker::Result<()> {

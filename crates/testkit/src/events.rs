@@ -16,6 +16,13 @@ type OwnedFile = (KeyspaceId, FileNumber);
 #[derive(Clone, Debug, Default)]
 pub struct EventAudit(Arc<Mutex<Vec<Event>>>);
 
+/// What a database had when it was opened: its files, and the jobs that its metrics tell of earlier opens.
+#[derive(Debug, Default)]
+pub struct AtOpen {
+    files: BTreeSet<FileNumber>,
+    jobs: HashMap<KeyspaceId, (String, [u64; 5])>,
+}
+
 /// What events have told about one keyspace.
 #[derive(Debug, Default)]
 struct Told {
@@ -46,20 +53,28 @@ impl EventAudit {
         }))
     }
 
-    /// The files of a database, for [`EventAudit::check`] when it has just been opened.
-    pub fn files(db: &Database) -> BTreeSet<FileNumber> {
-        db.levels().iter().flat_map(files_of).collect()
+    /// What a database has that was just opened, for [`EventAudit::check`].
+    ///
+    /// # Errors
+    /// If a keyspace that the metrics name cannot be opened.
+    pub fn at_open(db: &Database) -> esker::Result<AtOpen> {
+        let job = |metrics: &KeyspaceMetrics| {
+            let id = db.open_keyspace(&metrics.name)?.id();
+            Ok((id, (metrics.name.clone(), jobs_of(metrics))))
+        };
+        let jobs = db.metrics().keyspaces.iter().map(job).collect::<esker::Result<_>>()?;
+        Ok(AtOpen { files: files_in(db), jobs })
     }
 
-    /// Checks the events of a database that was closed, and had these files when it was opened.
+    /// Checks the events of a database that was closed, and had this when it was opened.
     ///
     /// # Errors
     /// The first contradiction.
-    pub fn check(&self, db: &Database, at_open: &BTreeSet<FileNumber>) -> Outcome {
+    pub fn check(&self, db: &Database, at_open: &AtOpen) -> Outcome {
         let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = Replayed::default();
         for (number, event) in events.iter().enumerate() {
-            let noted = state.note(event, at_open);
+            let noted = state.note(event, &at_open.files);
             noted.map_err(|failure| failure.during(format_args!("event {number}, {event:?}")))?;
         }
         state.check_end(db, at_open)
@@ -162,39 +177,52 @@ impl Replayed {
     }
 
     /// What is left when everything has ended.
-    fn check_end(&self, db: &Database, at_open: &BTreeSet<FileNumber>) -> Outcome {
+    fn check_end(&self, db: &Database, at_open: &AtOpen) -> Outcome {
         ensure!(self.compactions.is_empty(), "compactions without end: {:?}", self.compactions);
         let flushing = self.keyspaces.values().find(|told| told.is_flushing);
         ensure!(flushing.is_none(), "a flush without end: {flushing:?}");
-        let present = EventAudit::files(db);
+        let present = files_in(db);
         let unknown = present.iter().find(|&&file| {
-            !at_open.contains(&file) && !self.files.iter().any(|(_, created)| *created == file)
+            !at_open.files.contains(&file) && !self.files.iter().any(|(_, created)| *created == file)
         });
         ensure!(unknown.is_none(), "file {unknown:?} is there, and no event tells of it");
         let gone = self.files.iter().find(|(_, file)| !present.contains(file));
         ensure!(gone.is_none(), "file {gone:?} is gone, and no event tells of it");
         for metrics in &db.metrics().keyspaces {
-            let told = self.keyspaces.values().find(|told| told.name == metrics.name);
-            self.check_sums(told.unwrap_or(&Told::default()), metrics)?;
+            let told = self.keyspaces.iter().find(|(_, told)| told.name == metrics.name);
+            let earlier = match told {
+                Some((id, _)) => at_open.jobs.get(id),
+                // No event tells of it, so it has the name that it had.
+                None => at_open.jobs.values().find(|(name, _)| *name == metrics.name),
+            };
+            let earlier = earlier.map_or([0; 5], |(_, jobs)| *jobs);
+            self.check_sums(told.map_or(&Told::default(), |(_, told)| told), earlier, metrics)?;
         }
         Ok(())
     }
 
     /// The metrics count a job when its tables are written; with failures they count more than was installed.
-    fn check_sums(&self, told: &Told, metrics: &KeyspaceMetrics) -> Outcome {
+    fn check_sums(&self, told: &Told, earlier: [u64; 5], metrics: &KeyspaceMetrics) -> Outcome {
         let events = [told.flushes, told.flushed_bytes, told.merges, told.merged_bytes, told.moves];
-        let counted = [
-            metrics.flushes,
-            metrics.flushed_bytes,
-            metrics.compactions,
-            metrics.compacted_out_bytes,
-            metrics.trivial_moves,
-        ];
-        let agree = events == counted
-            || self.has_failures && events.iter().zip(&counted).all(|(event, counted)| event <= counted);
-        ensure!(agree, "keyspace {}: events say {events:?}, metrics {counted:?}", metrics.name);
+        let expected: [u64; 5] = std::array::from_fn(|at| earlier[at] + events[at]);
+        let counted = jobs_of(metrics);
+        let agree = expected == counted
+            || self.has_failures && expected.iter().zip(&counted).all(|(event, counted)| event <= counted);
+        let name = &metrics.name;
+        ensure!(agree, "keyspace {name}: events say {events:?} after {earlier:?}, metrics {counted:?}");
         Ok(())
     }
+}
+
+/// The jobs in the life of a keyspace, in the order in which events are summed.
+fn jobs_of(metrics: &KeyspaceMetrics) -> [u64; 5] {
+    let KeyspaceMetrics { flushes, flushed_bytes, compactions, compacted_out_bytes, trivial_moves, .. } =
+        *metrics;
+    [flushes, flushed_bytes, compactions, compacted_out_bytes, trivial_moves]
+}
+
+fn files_in(db: &Database) -> BTreeSet<FileNumber> {
+    db.levels().iter().flat_map(files_of).collect()
 }
 
 fn files_of(levels: &KeyspaceLevels) -> Vec<FileNumber> {

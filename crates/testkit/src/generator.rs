@@ -202,7 +202,8 @@ impl Generator {
 
     fn write(&mut self) -> Op {
         let durability = self.durability();
-        let (count, how) = match self.random.below(10) {
+        let (count, how) = match self.random.below(11) {
+            4 => (1 + self.random.below(10), WriteMethod::Indexed),
             0 => (2 + self.random.below(20), WriteMethod::Batch),
             1 => (1 + self.random.below(5), WriteMethod::Try),
             2 => (1 + self.random.below(3), WriteMethod::Parsed),

@@ -17,6 +17,7 @@
 //! | [`errors`] | the error sweep: every call fails once |
 //! | `log_scan` | the sequence numbers in a log, before it is opened |
 //! | [`kill`] | the writes of the process that is killed, and the check of what it left |
+//! | [`soak`] | every kind of work at once on real files, for hours |
 //! | [`directory_image`] | a fuzz target for verification and repair: a small database, damaged |
 //! | [`decoders`] | a fuzz target for every decoder of bytes from outside |
 //!
@@ -48,6 +49,7 @@ pub mod oracle;
 pub mod runner;
 pub mod script;
 pub mod shrink;
+pub mod soak;
 mod transactions;
 mod watch;
 

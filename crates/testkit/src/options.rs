@@ -207,6 +207,14 @@ pub const KEYSPACE: &[Row<KeyspaceOptions>] = &[
         ],
     },
     Row {
+        name: "page alignment",
+        choices: &[
+            ("none", |options| options.align_blocks(false)),
+            ("aligned", |options| options.align_blocks(true)),
+            ("aligned, of all sizes", |options| options.align_blocks(true).block_size(2000)),
+        ],
+    },
+    Row {
         name: "block bounds",
         choices: &[
             ("unfiltered", |options| options.block_bounds(BlockBounds::Unfiltered)),
@@ -415,6 +423,14 @@ pub const DATABASE: &[Row<Options>] = &[
         ],
     },
     Row {
+        name: "flush threads",
+        choices: &[
+            ("1", |options| options.flush_threads(1)),
+            ("2", |options| options.flush_threads(2)),
+            ("5", |options| options.flush_threads(5)),
+        ],
+    },
+    Row {
         name: "subcompactions",
         choices: &[
             ("auto", |options| options.max_subcompactions(None)),
@@ -457,6 +473,14 @@ pub const DATABASE: &[Row<Options>] = &[
             }),
             ("lfu", |options| options.cache_kind(CacheKind::Lfu)),
             ("s3-fifo", |options| options.cache_kind(CacheKind::S3Fifo)),
+        ],
+    },
+    Row {
+        name: "cache share of scans",
+        choices: &[
+            ("40 %", |options| options),
+            ("none", |options| options.cache_scan_percent(0)),
+            ("all", |options| options.cache_scan_percent(100)),
         ],
     },
     Row {

@@ -82,6 +82,8 @@ pub enum WriteMethod {
     Parsed,
     /// As a batch that may be refused.
     Try,
+    /// As a batch that is read over the database before it is written.
+    Indexed,
     /// As a transaction that reads each key before it changes it.
     Transaction,
 }

@@ -42,11 +42,12 @@ fn plan(options: &[(&str, &str)], script: Vec<Op>) -> Plan {
     Plan { seed: 11, database, spaces: [chosen.clone(), chosen.clone(), chosen], script }
 }
 
-/// The recoveries to cut, of a workload whose recovery is cut at every so many cuts.
+/// The recoveries to cut, of a workload whose recovery the long sweep cuts at every so many cuts. A run of
+/// all tests cuts half as many.
 fn nesting(every: usize) -> crash::Nesting {
     let plans = std::env::var("ESKER_PLANS").ok().map(|text| text.parse::<usize>());
     match plans {
-        None => crash::Nesting { every, deeper_every: 8, deeper_cuts: 1 },
+        None => crash::Nesting { every: 2 * every, deeper_every: 8, deeper_cuts: 1 },
         Some(plans) => {
             let plans = plans.unwrap_or_else(|_| panic!("ESKER_PLANS is no number")).max(1);
             crash::Nesting { every: every.div_ceil(plans), deeper_every: 2, deeper_cuts: plans }

@@ -135,7 +135,7 @@ impl World {
             options = options.merge_operator(operator);
         }
         match keyspace.update_options(|_| options.clone()) {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(Error::InvalidArgument(text)) if text.contains("cannot be kept") => {}
             Err(error) => panic!("{error}"),
         }

@@ -12,8 +12,8 @@ use esker_testkit::{Generator, Outcome, TestDir, model, shrink};
 /// Operations of one plan.
 const OPERATIONS: usize = 2_500;
 
-/// Plans in each of the two tests, which run in parallel: together a little more than a million operations.
-const PLANS: u64 = 205;
+/// Plans in each of the two tests, which run in parallel: together 650,000 operations.
+const PLANS: u64 = 130;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}")))

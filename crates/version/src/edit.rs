@@ -1,6 +1,7 @@
 //! Version edits: the content of one manifest record.
 
 use crate::blob::BlobFileMeta;
+use crate::figures::KeyspaceFigures;
 use crate::part::PartMeta;
 use crate::range::Key;
 use crate::version::{LevelIndex, Place};
@@ -125,6 +126,13 @@ pub enum EditOp {
         /// The total, not the increment.
         value: u64,
     },
+    /// The figures of a keyspace: totals, not increments. Without effect if there is no such keyspace.
+    Figures {
+        /// Which keyspace.
+        keyspace: KeyspaceId,
+        /// All of them.
+        figures: Arc<KeyspaceFigures>,
+    },
 }
 
 /// The log of one open of the database: the segments after the previous open's, up to this one.
@@ -242,6 +250,7 @@ impl fmt::Display for EditOp {
                 write!(f, "an earlier life of the log ends in {last_log_id} at seqno {last_seqno}")
             }
             EditOp::Counter { number, value } => write!(f, "counter {number} is {value}"),
+            EditOp::Figures { keyspace, figures } => write!(f, "figures of keyspace {keyspace}: {figures}"),
         }
     }
 }

@@ -7,6 +7,7 @@
 use crate::blob::BlobFileMeta;
 
 use crate::edit::{EditOp, LogLife, VersionEdit};
+use crate::figures::KeyspaceFigures;
 use crate::part::BlobReference;
 use crate::part::{PartFlags, PartMeta};
 use crate::range::{Key, KeyEnd, KeyRange};
@@ -26,6 +27,7 @@ mod tag {
     pub(super) const ADD_PART: u64 = 7;
     pub(super) const CURSOR: u64 = 8;
     pub(super) const REMOVE_PART: u64 = 9;
+    pub(super) const FIGURES: u64 = 10;
     pub(super) const FLUSHED_SEQNO: u64 = 11;
     pub(super) const MIN_LOG_ID: u64 = 13;
     pub(super) const NEXT_FILE: u64 = 15;
@@ -140,8 +142,7 @@ fn encode_op(op: &EditOp, body: &mut Vec<u8>) -> u64 {
         EditOp::DropKeyspace { id } => put(body, id.get().into(), tag::DROP_KEYSPACE),
         EditOp::RenameKeyspace { id, name } => {
             put_varint(body, id.get().into());
-            put_prefixed(body, name.as_bytes());
-            tag::RENAME_KEYSPACE
+            put_bytes(body, name.as_bytes(), tag::RENAME_KEYSPACE)
         }
         EditOp::SetKeyspaceOptions { id, options } => {
             put_varint(body, id.get().into());
@@ -196,6 +197,7 @@ fn encode_op(op: &EditOp, body: &mut Vec<u8>) -> u64 {
         EditOp::DropConsumer { name } => put_bytes(body, name.as_bytes(), tag::DROP_CONSUMER),
         EditOp::LogLife(life) => put_two(body, life.last_log_id.get(), life.last_seqno.get(), tag::LOG_LIFE),
         EditOp::Counter { number, value } => put_two(body, (*number).into(), *value, tag::COUNTER),
+        EditOp::Figures { keyspace, figures } => encode_figures(*keyspace, figures, body),
     }
 }
 
@@ -254,6 +256,8 @@ fn decode_op(tag: u64, body: &mut Reader<'_>) -> DecodedOp {
         tag::COUNTER => {
             body.varint_u32().zip(body.varint()).map(|(number, value)| EditOp::Counter { number, value })
         }
+        // LF1: what cannot be read is skipped, as a field that is not known.
+        tag::FIGURES => return decode_figures(body).map_or(DecodedOp::Unknown, DecodedOp::Op),
         _ => return DecodedOp::Unknown,
     };
     op.map_or(DecodedOp::Damaged, DecodedOp::Op)
@@ -269,6 +273,17 @@ fn decode_keyspace_op(tag: u64, body: &mut Reader<'_>) -> Option<EditOp> {
         tag::SET_KEYSPACE_OPTIONS => EditOp::SetKeyspaceOptions { id, options: body.prefixed()?.into() },
         _ => EditOp::DropKeyspace { id },
     })
+}
+
+fn encode_figures(keyspace: KeyspaceId, figures: &KeyspaceFigures, body: &mut Vec<u8>) -> u64 {
+    put_varint(body, keyspace.get().into());
+    figures.encode(body);
+    tag::FIGURES
+}
+
+fn decode_figures(body: &mut Reader<'_>) -> Option<EditOp> {
+    let keyspace = keyspace_id(body)?;
+    Some(EditOp::Figures { keyspace, figures: Arc::new(KeyspaceFigures::decode(body)?) })
 }
 
 fn decode_cursor(body: &mut Reader<'_>) -> Option<EditOp> {

@@ -3,6 +3,7 @@
 //! A name is looked up for every keyspace that is created or renamed. A search through all of them would make
 //! creating, and reading a manifest with the edits of it, quadratic in their number.
 
+use crate::figures::KeyspaceFigures;
 use crate::range::Key;
 use crate::version::{LevelIndex, Version};
 use esker_base::{KeyspaceId, SeqNo};
@@ -25,6 +26,8 @@ pub struct KeyspaceState {
     pub flushed_seqno: SeqNo,
     /// Where compaction stopped, by level.
     pub cursors: BTreeMap<LevelIndex, Key>,
+    /// Its figures, as they were recorded last; `None` if they never were.
+    pub figures: Option<Arc<KeyspaceFigures>>,
 }
 
 /// Keyspaces in the order of their ids, with an index of their names. Names are unique.

@@ -23,10 +23,10 @@
 //! * RC3: ids, file numbers and sequence numbers never decrease.
 //!
 //! Map: [`range`], [`part`] and [`blob`] are the elements, [`run`] and [`version`] the tree, [`edit`] and
-//! [`state`] its changes, [`keyspaces`] what they change, [`prepared`] edits that are checked before they are
-//! durable, `check` the checks that need no table. [`encode`], [`frame`] and [`current`] are
-//! the encodings of the manifest; [`manifest`] writes it, [`recover`](mod@recover) reads it, and [`salvage`]
-//! reads a damaged one.
+//! [`state`] its changes, [`keyspaces`] what they change, [`figures`] what was counted of each, [`prepared`]
+//! edits that are checked before they are durable, `check` the checks that need no table. [`encode`],
+//! [`frame`] and [`current`] are the encodings of the manifest; [`manifest`] writes it,
+//! [`recover`](mod@recover) reads it, and [`salvage`] reads a damaged one.
 #![forbid(unsafe_code)]
 
 pub mod blob;
@@ -34,6 +34,7 @@ mod check;
 pub mod current;
 pub mod edit;
 pub mod encode;
+pub mod figures;
 pub mod frame;
 pub mod keyspaces;
 pub mod manifest;
@@ -52,6 +53,7 @@ pub use current::{
     CURRENT_NAME, CURRENT_TEMPORARY_NAME, Current, LOCK_NAME, manifest_name, parse_manifest_name,
 };
 pub use edit::{EditOp, LogLife, VersionEdit};
+pub use figures::{JobFigures, KeyspaceFigures, LevelFigures, LookupFigures, ScanFigures, WriteFigures};
 pub use keyspaces::{KeyspaceState, Keyspaces};
 pub use manifest::{AppendError, LEAST_AHEAD_BYTES, Manifest, RolloverError};
 pub use needed::{NeededFiles, needed_files};

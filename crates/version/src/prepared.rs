@@ -78,6 +78,7 @@ impl DatabaseState {
                 EditOp::FlushedSeqno { keyspace, .. }
                 | EditOp::AddBlobFile { keyspace, .. }
                 | EditOp::Cursor { keyspace, .. }
+                | EditOp::Figures { keyspace, .. }
                 | EditOp::AddPart { keyspace, .. }
                 | EditOp::RemovePart { keyspace, .. } => {
                     named.insert(*keyspace);

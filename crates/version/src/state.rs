@@ -1,6 +1,7 @@
 //! Database state: the metadata that results from all edits of a manifest.
 
 use crate::edit::{EditOp, LogLife, VersionEdit};
+use crate::figures::KeyspaceFigures;
 use crate::keyspaces::{KeyspaceState, Keyspaces};
 use crate::part::PartMeta;
 use crate::version::Place;
@@ -255,6 +256,7 @@ impl DatabaseState {
             EditOp::Counter { number, value } => {
                 self.counters.insert(*number, *value);
             }
+            EditOp::Figures { keyspace, figures } => self.set_figures(*keyspace, figures),
             EditOp::Consumer { name, seqno } => self.move_consumer(name, *seqno)?,
             EditOp::DropConsumer { name } => {
                 if self.consumers.remove(name).is_none() {
@@ -265,6 +267,13 @@ impl DatabaseState {
             EditOp::Snapshot | EditOp::AddPart { .. } | EditOp::RemovePart { .. } => {}
         }
         Ok(())
+    }
+
+    /// Sets the figures of a keyspace; the same edit may have dropped it.
+    fn set_figures(&mut self, keyspace: KeyspaceId, figures: &Arc<KeyspaceFigures>) {
+        if let Some(keyspace) = self.keyspaces.get_mut(keyspace) {
+            keyspace.figures = Some(Arc::clone(figures));
+        }
     }
 
     fn rename_keyspace(&mut self, id: KeyspaceId, name: &Arc<str>) -> Result<(), EditError> {
@@ -323,6 +332,7 @@ impl DatabaseState {
             version: Arc::default(),
             flushed_seqno: SeqNo::ZERO,
             cursors: BTreeMap::new(),
+            figures: None,
         };
         self.keyspaces.insert(keyspace);
         Ok(())
@@ -413,6 +423,9 @@ impl DatabaseState {
                 .push(EditOp::FlushedSeqno { keyspace: *id, seqno: *seqno });
             for (&level, key) in &keyspace.cursors {
                 edit.push(EditOp::Cursor { keyspace: *id, level, key: key.clone() });
+            }
+            if let Some(figures) = &keyspace.figures {
+                edit.push(EditOp::Figures { keyspace: *id, figures: Arc::clone(figures) });
             }
             for blob in keyspace.version.blob_files().iter() {
                 edit.add_blob_file(*id, blob.meta);

@@ -45,4 +45,4 @@ pub mod tree;
 pub mod value;
 
 pub use super_version::{MemtableView, PinnedView, SuperVersion, ViewCell};
-pub use value::Value;
+pub use value::{Value, ValueWithExpiry};

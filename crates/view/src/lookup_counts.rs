@@ -1,7 +1,7 @@
 //! Counters of traced lookups, by keyspace and level: what a tree carries and [`crate::lookup_tracer`] fills.
 
 use esker_filter::watch::SAMPLE;
-use esker_version::LevelIndex;
+use esker_version::{KeyspaceFigures, LevelFigures, LevelIndex, LookupFigures};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -93,6 +93,38 @@ impl LookupStats {
         LookupsSeen {
             present: found + counts.grouped_present.load(Relaxed),
             absent: counts.lookups.load(Relaxed).saturating_sub(found) + counts.grouped_absent.load(Relaxed),
+        }
+    }
+
+    /// The totals, except those of single levels.
+    pub fn figures(&self) -> LookupFigures {
+        let Some(counts) = self.0.get() else { return LookupFigures::default() };
+        LookupFigures {
+            lookups: counts.lookups.load(Relaxed),
+            memtables: counts.memtables.load(Relaxed),
+            found_in_memtables: counts.found_in_memtables.load(Relaxed),
+            grouped_present: counts.grouped_present.load(Relaxed),
+            grouped_absent: counts.grouped_absent.load(Relaxed),
+        }
+    }
+
+    /// Adds what earlier opens of the database counted.
+    pub fn restore(&self, figures: &KeyspaceFigures) {
+        let is_read = |level: &LevelFigures| level.probed + level.searched + level.found > 0;
+        if figures.lookups == LookupFigures::default() && !figures.levels.iter().any(is_read) {
+            return;
+        }
+        let (counts, of) = (self.counts_for_update(), &figures.lookups);
+        counts.lookups.fetch_add(of.lookups, Relaxed);
+        counts.memtables.fetch_add(of.memtables, Relaxed);
+        counts.found_in_memtables.fetch_add(of.found_in_memtables, Relaxed);
+        counts.grouped_present.fetch_add(of.grouped_present, Relaxed);
+        counts.grouped_absent.fetch_add(of.grouped_absent, Relaxed);
+        for of in &figures.levels {
+            let level = &counts.levels[usize::from(of.level.get())];
+            level.probed.fetch_add(of.probed, Relaxed);
+            level.searched.fetch_add(of.searched, Relaxed);
+            level.found.fetch_add(of.found, Relaxed);
         }
     }
 

@@ -11,6 +11,16 @@
 //! (RV4), and nothing newer than Vi was merged. If the view is old and `visible` new, the reader sees the
 //! prefix up to the seal border of its memtable: a state that existed after the read began. In the other
 //! order a compaction could already have dropped the version that the older sequence number requires.
+//!
+//! # Several keyspaces at one moment
+//! An old view with a new number shows an earlier state of its keyspace. A reader of several keyspaces, whose
+//! batches must be seen whole, therefore finds out that no view is old:
+//!
+//! * RV8: *views are read together at a number loaded after all of them were pinned and before each was found
+//!   to be the current one still.* What the number covers was written into views that were published before
+//!   it (RV2), and a newer view would have been noticed, so each of the views has all of it; and nothing that
+//!   it needs was dropped (RV1). If a view has changed meanwhile, which is as rare as flushes, the reader
+//!   registers a snapshot and pins the views anew.
 
 use crate::semantics::Semantics;
 use crate::tree::{Tree, TreeRun};
@@ -192,6 +202,12 @@ impl ViewCell {
     #[inline]
     pub fn pin(&self) -> PinnedView {
         self.0.pin()
+    }
+
+    /// Whether `view` is still the current view.
+    #[inline]
+    pub fn is_current(&self, view: &PinnedView) -> bool {
+        self.0.is_current(view)
     }
 
     /// The current view, to keep.

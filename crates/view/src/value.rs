@@ -1,5 +1,6 @@
 //! The values that reads return.
 
+use crate::time;
 use esker_sst::PinnedValue;
 use std::array::TryFromSliceError;
 use std::borrow::Borrow;
@@ -8,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Bytes that a read returned; derefs to `[u8]`.
 ///
@@ -55,6 +57,23 @@ impl Value {
             Repr::Owned(bytes) => bytes.into_vec(),
             Repr::Pinned(value) => value.to_vec(),
         }
+    }
+}
+
+/// A value and its expiry, as one read found them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueWithExpiry {
+    /// The value.
+    pub value: Value,
+    /// The first moment without the value, by the database time, to the millisecond; `None` if it does not
+    /// expire.
+    pub expiry: Option<SystemTime>,
+}
+
+impl ValueWithExpiry {
+    /// A value that expires at this time, in milliseconds since 1970; `None` if it does not.
+    pub fn new(value: Value, expiry_ms: Option<u64>) -> ValueWithExpiry {
+        ValueWithExpiry { value, expiry: expiry_ms.map(time::from_ms) }
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Catalog {
     pub(crate) segments: BTreeMap<LogId, SegmentSummary>,
     /// Segment files of another database.
     pub(crate) foreign: Vec<PathBuf>,
-    /// Segment files whose header copies were written and are both damaged.
+    /// Segment files with records, perhaps, whose header copies were written and are both damaged.
     pub(crate) damaged: Vec<PathBuf>,
     /// Segment files that end inside of their header.
     pub(crate) cut: Vec<PathBuf>,
@@ -50,6 +50,29 @@ pub fn unneeded_segments(
     min_log_id: LogId,
 ) -> Result<Vec<PathBuf>> {
     Catalog::read(fs, dir, db_uuid, min_log_id).map(|catalog| catalog.unneeded)
+}
+
+/// Bytes that are looked at together.
+const BLANK_PIECE_BYTES: u64 = 64 << 10;
+
+/// Whether a file holds nothing but zeros from `from` on.
+///
+/// Such a file never held a record, so its header may be damaged twice without any loss: the process is
+/// killed while the second copy is stored, and a power cut then takes what the page cache had of the first.
+fn is_blank(window: &mut Window, from: u64) -> Result<bool> {
+    let mut offset = from;
+    while offset < window.file_len() {
+        let piece = window.bytes(offset, BLANK_PIECE_BYTES.min(window.file_len() - offset))?;
+        if piece.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        let read = piece.len() as u64;
+        if read == 0 {
+            break;
+        }
+        offset += read;
+    }
+    Ok(true)
 }
 
 impl Catalog {
@@ -103,7 +126,7 @@ impl Catalog {
         let Some(header) = copies.valid() else {
             if window.file_len() < HEADERS_END {
                 self.cut.push(path.clone());
-            } else if copies.damaged() {
+            } else if copies.damaged() && !is_blank(&mut window, HEADERS_END)? {
                 self.damaged.push(path.clone());
             } else {
                 self.unneeded.push(path.clone());

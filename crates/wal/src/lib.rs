@@ -77,4 +77,5 @@ pub use record::{LogPosition, RecordHeader, RecordKind};
 pub use recover::{RecordView, RecoverInput, RecoveryReport, WalRecovery, recover};
 pub use salvage::{LogFile, LogGap, LogSalvage, SalvageInput, salvage, segment_files};
 pub use scan::StopReason;
+pub use sync::DurableWait;
 pub use writer::{LogWriter, Rotation};

@@ -32,7 +32,7 @@ use crate::history::{History, HistorySegment, KeptHistory};
 use crate::record::{LogPosition, record_len};
 use crate::recover::RecoveryReport;
 use crate::segment::{DATA_START, parse_slot_file_name};
-use crate::sync::GroupSync;
+use crate::sync::{DurableWait, GroupSync};
 use esker_base::limits::MAX_RECORD_LEN;
 use esker_base::planted;
 use esker_base::{Error, LogId, Result, SeqNo};
@@ -43,6 +43,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 mod retention;
 
@@ -577,6 +578,19 @@ impl Log {
         SeqNo::new(self.group_sync.durable_seqno())
     }
 
+    /// Waits until everything up to `seqno` survives a power cut, at most `limit`. Flushes nothing itself.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] if a flush failed, now or earlier.
+    pub fn wait_durable(&self, seqno: SeqNo, limit: Duration) -> Result<DurableWait> {
+        self.group_sync.wait_durable(seqno.get(), limit)
+    }
+
+    /// Ends all calls of [`Log::wait_durable`]: for a database that takes no more writes.
+    pub fn end_durable_waits(&self) {
+        self.group_sync.end_waits();
+    }
+
     /// The durable position, which manifest edits record: everything before it survives a power cut.
     pub fn durable_position(&self) -> LogPosition {
         self.group_sync.durable_position()
@@ -599,9 +613,10 @@ impl Log {
         self.wake_waiters();
     }
 
-    /// Ends every wait for a segment with [`Error::Closed`]; nothing is prepared any more. Records can still
-    /// be appended and synced, for the final mark.
+    /// Ends every wait for a segment with [`Error::Closed`], and waits for flushes; nothing is prepared any
+    /// more. Records can still be appended and synced, for the final mark.
     pub fn close(&self) {
+        self.end_durable_waits();
         self.pool.lock().closed = true;
         self.segment_ready.notify_all();
     }

@@ -15,15 +15,16 @@
 //! |---|---|
 //! | D > (segment, h) | corruption: data known durable is gone |
 //! | a file is shorter than its header says: same boot, or D is in or behind it (4) | corruption |
-//! | a segment is missing, and a file has both header copies damaged (1) | corruption |
+//! | a segment is missing, and a file that is not blank has both header copies damaged (1) | corruption |
 //! | same boot, and a record behind the stop counted fewer in flight than are between (2) | corruption |
 //! | same boot, and an end record names a segment without a header (3) | corruption |
 //! | same boot, no such record | a process crash while h was written: cut, h was not acknowledged |
 //! | other or unknown boot | a power cut took any subset of unsynced pages: cut, n as a warning |
 //!
-//! (1) Neither a crash nor a power cut damages two sectors. (2) So h was complete, and no power was lost
-//! since. (3) Headers are stored before end records. (4) Files are allocated before their header is stored;
-//! only a power cut before the first flush loses the length.
+//! (1) Neither a crash nor a power cut alone damages two sectors. Both together may, in a file whose header
+//! is being stored for the first time, and then no record is behind it. (2) So h was complete, and no power
+//! was lost since. (3) Headers are stored before end records. (4) Files are allocated before their header is
+//! stored; only a power cut before the first flush loses the length.
 //!
 //! A segment begun after a manifest edit that the manifest does not have is corruption as well. In this
 //! version no record is ever in flight (see [`crate::writer`]), so within one boot *any* valid record behind

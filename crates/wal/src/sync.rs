@@ -40,6 +40,12 @@
 //! **Poison.** A flag that every write reads with Acquire, and a cause under the lock. It is set once. Every
 //! wait in this module tests it, and setting it notifies all sleepers.
 //!
+//! **Waiting without leading.** [`GroupSync::wait_durable`] returns when the flushes of others have covered a
+//! sequence number. Such waiters join no group, delay no flush and are woken with the followers.
+//!
+//! * **GA5** A wait without leading ends at the latest with the log: by poison, or when it is
+//!   [closed](GroupSync::end_waits). Both are noted under the lock before the sleepers are woken.
+//!
 //! Rejected: a queue of waiters with one condition variable each (wakes fewer threads, but a flush costs a
 //! hundred times a wake-up); a timer that flushes periodically (adds latency to a lone writer); a leader that
 //! yields its processor until the others arrive (on a busy machine it resumes only after another thread's
@@ -56,6 +62,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 mod commit_delay;
+
+/// The longest single wait; longer ones are made of several, because the platform's may have a limit.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 pub(crate) struct GroupSync {
@@ -91,6 +100,19 @@ struct SyncState {
     /// Everything before this place is durable.
     durable: LogPosition,
     cause: Option<Arc<str>>,
+    /// No flush will follow that waiters could wait for.
+    has_ended: bool,
+}
+
+/// How a wait for the flushes of others ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DurableWait {
+    /// Everything up to the sequence number survives a power cut.
+    Durable,
+    /// The time is over.
+    TimedOut,
+    /// The log was closed, or takes no more records.
+    Ended,
 }
 
 impl SyncState {
@@ -144,6 +166,7 @@ impl GroupSync {
             commit_delay: CommitDelay::new(),
             durable: position,
             cause: None,
+            has_ended: false,
         };
         GroupSync {
             durable_seqno: CachePadded(AtomicU64::new(seqno)),
@@ -259,6 +282,42 @@ impl GroupSync {
         state.claim();
         drop(state);
         self.lead(seqno, capture, flush)
+    }
+
+    /// Waits until everything up to `seqno` is durable, at most `limit`. Leads no flush.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] if the log is poisoned.
+    pub(crate) fn wait_durable(&self, seqno: u64, limit: Duration) -> Result<DurableWait> {
+        if self.durable_seqno() >= seqno {
+            return Ok(DurableWait::Durable);
+        }
+        let began_ns = self.clock.monotonic_ns();
+        let mut state = self.lock();
+        let mut is_over = limit.is_zero();
+        loop {
+            if let Some(outcome) = state.outcome(self.durable_seqno() >= seqno) {
+                return outcome.map(|()| DurableWait::Durable);
+            }
+            if state.has_ended {
+                return Ok(DurableWait::Ended);
+            }
+            let waited = Duration::from_nanos(self.clock.monotonic_ns().saturating_sub(began_ns));
+            let left = limit.saturating_sub(waited);
+            if is_over || left.is_zero() {
+                return Ok(DurableWait::TimedOut);
+            }
+            let piece = left.min(LONGEST_WAIT);
+            (state, is_over) = self.wait_at_most(state, piece);
+            is_over &= piece == left;
+        }
+    }
+
+    /// Ends all waits for the flushes of others, present and future ones.
+    pub(crate) fn end_waits(&self) {
+        let mut state = self.lock();
+        state.has_ended = true;
+        self.unlock_and_notify(state);
     }
 
     /// Waits until another caller claims the flush, the log is poisoned, or the delay is over.

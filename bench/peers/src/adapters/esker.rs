@@ -90,7 +90,8 @@ impl Session for EskerSession<'_> {
         for (key, value) in batch.iter() {
             self.batch.put(&self.store.keyspace, key, value);
         }
-        Ok(self.store.database.write_with(&self.batch, self.store.durability)?)
+        self.store.database.write_with(&self.batch, self.store.durability)?;
+        Ok(())
     }
 
     fn get(&mut self, key: &[u8], see: &mut SeeValue<'_>) -> Result<bool> {

@@ -40,6 +40,7 @@ fn parts(told: &MemoryMetrics) -> Vec<(&'static str, u64)> {
     vec![
         ("memtables", told.memtable_bytes),
         ("blocks", told.process_block_bytes),
+        ("idle", told.process_idle_block_bytes),
         ("tables", told.table_metadata_bytes),
         ("loads", told.loading_bytes),
         ("read ahead", told.read_ahead_bytes),

@@ -261,7 +261,7 @@ fn walk(cache: &BlockCache<Arc<Block>>, admission: Admission) -> f64 {
 /// share. The same walk by lookups keeps more than that.
 #[test]
 fn scans_leave_the_hot_set_alone() {
-    let share = SCAN_SHARE.0 as f64 / SCAN_SHARE.1 as f64;
+    let share = f64::from(DEFAULT_SCAN_PERCENT) / 100.0;
     for_each_kind(|kind| {
         let cache = with_hot_set(kind);
         let left = walk(&cache, Admission::Scan);
@@ -283,6 +283,26 @@ fn scans_leave_the_hot_set_alone() {
 
         let left = walk(&with_hot_set(kind), Admission::Point);
         assert!(left > share, "lookups leave {left} of the cache filled: there is nothing to limit");
+    });
+}
+
+/// The share for scans is a choice: without one nothing of a scan stays, and where it may take everything it
+/// takes all that is not hot.
+#[test]
+fn the_share_of_scans_is_a_choice() {
+    for_each_kind(|kind| {
+        for percent in [0, 10, 25] {
+            let cache = with_hot_set(kind).with_scan_percent(percent);
+            let (left, share) = (walk(&cache, Admission::Scan), f64::from(percent) / 100.0);
+            assert!(
+                left <= share && left >= share * 0.9,
+                "{percent} %: a scan leaves {left} of the cache filled"
+            );
+            assert_eq!(hit_rate_of_hot_set(&cache), 1.0, "{percent} %");
+        }
+        // The hot set leaves 45 % of the cache, all of which an unlimited scan takes.
+        let left = walk(&with_hot_set(kind).with_scan_percent(100), Admission::Scan);
+        assert!(left > 0.43, "an unlimited scan leaves {left} of the cache filled");
     });
 }
 

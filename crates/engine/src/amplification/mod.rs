@@ -10,8 +10,9 @@
 //! * **Space**: bytes of tables and blob files over an estimate of their size after a full compaction
 //!   ([`space`]).
 //!
-//! Everything is counted since the open, without the writes of the open itself, and costs the put path
-//! nothing, a lookup one comparison, and a background job some additions under a lock of its own.
+//! Everything is counted over the database's life ([`crate::state::figures`]), without the writes of opens
+//! themselves, and costs the put path nothing, a lookup one comparison, and a background job some additions
+//! under a lock of its own.
 
 pub mod space;
 
@@ -106,9 +107,10 @@ pub fn level_label(number: u8) -> String {
 
 /// Key and value bytes that users put.
 pub fn user_bytes(store: &Store, keyspace: &KeyspaceState) -> u64 {
-    let Some(writing) = &store.writing else { return 0 };
+    let earlier = keyspace.jobs.traffic.earlier_put_bytes();
+    let Some(writing) = &store.writing else { return earlier };
     let mut state = writing.commit.lock();
-    state.active(keyspace.id).map_or(0, |active| active.user_bytes)
+    earlier + state.active(keyspace.id).map_or(0, |active| active.user_bytes)
 }
 
 /// The amplification of a keyspace with `put_bytes` of user writes.

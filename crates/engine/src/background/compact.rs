@@ -20,7 +20,7 @@ use crate::background::subcompactions::subcompaction_ranges;
 use crate::state::jobs::{Job, JobFacts};
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::{Scheduler, WorkerPool};
-use crate::state::store::Store;
+use crate::state::store::{Store, Writing};
 use crate::write::write_control;
 use esker_base::{Error, FileNumber, InsideJob, JobSection, PartId, Result, SeqNo};
 use esker_build::blob_separation::Relocation;
@@ -351,7 +351,16 @@ fn write_merge<'s>(
         written
     });
     job.note_subcompactions(1);
-    join(Outputs::none(&writing.tables), written)
+    Outputs::none(&writing.tables).joined(written)
+}
+
+/// How the inputs of a job are read: at its pace, and with files for what does not fit its memory.
+fn input_reading(store: &Store, writing: &Writing, job: &Arc<Job>) -> InputReading {
+    InputReading {
+        control: Arc::clone(job) as Arc<dyn JobControl>,
+        residency: Arc::new(InputResidency::default()),
+        scratch: Some(Arc::new(writing.tables.writing_to(Arc::clone(&store.env.fs)))),
+    }
 }
 
 /// Merges the part of a plan that lies in `range`.
@@ -369,10 +378,7 @@ fn write_subcompaction<'s>(
     // being deleted, and from here on the parts hold them.
     keyspace.check_living()?;
     let deletes = input_range_dels::of_parts(&runs.concat(), boundaries, &older)?;
-    let reading = InputReading {
-        control: Arc::clone(job) as Arc<dyn JobControl>,
-        residency: Arc::new(InputResidency::default()),
-    };
+    let reading = input_reading(store, writing, job);
     let sources = inputs.iter().zip(runs).map(|(input, mut parts)| {
         parts.retain(|part| !input_range_dels::hide_all_of(&deletes, part, boundaries));
         let run = Arc::new(TreeRun::new(input.level, parts.into()));
@@ -483,22 +489,6 @@ struct MergeContext<'m> {
     relocation: Relocation,
     filter: TableFilter,
     compaction_filter: Option<Arc<dyn CompactionFilter>>,
-}
-
-/// The outputs of all subcompactions in order; all files are deleted if one has failed.
-fn join<'a>(mut all: Outputs<'a>, pieces: Vec<Result<Outputs<'a>>>) -> Result<Outputs<'a>> {
-    let mut failure: Option<Error> = None;
-    for piece in pieces {
-        match piece {
-            Ok(piece) => all.append(piece),
-            // The original failure says more than the cancellation of the others.
-            Err(error) if failure.as_ref().is_none_or(|known| matches!(known, Error::Closed)) => {
-                failure = Some(error);
-            }
-            Err(_) => {}
-        }
-    }
-    failure.map_or(Ok(all), Err)
 }
 
 /// When the oldest of the inputs was written, if the strategy drops data by its age: merging must not make it

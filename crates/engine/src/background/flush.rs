@@ -2,15 +2,16 @@
 //!
 //! [`crate::background::flush_group`] chooses what is flushed together; this file does it. One flush of a
 //! keyspace at a time, of all memtables that are sealed when it starts, merged: versions that no reader can
-//! see are dropped, so overwrites within memtables never reach a compaction. Ingested tables are queued among
-//! the sealed memtables, in the order of writes, and divide them into groups, which are installed oldest
-//! first (IN4).
+//! see are dropped, so overwrites within memtables never reach a compaction; on several threads if so many
+//! are allowed ([`crate::background::flush_pieces`]). Ingested tables are queued among the sealed memtables,
+//! in the order of writes, and divide them into groups, which are installed oldest first (IN4).
 //!
 //! The steps of protocol 4.1: F0 take the memtables (all of them are behind `visible`, CP6: the seal happened
 //! under the commit lock, and so did every write before it), sample the boundaries. F1 write and sync the
 //! tables. F2 sync their directory. F3 sync the log if another keyspace depends on it (WL6). F4 to F6
 //! install. Tables of several keyspaces take each step together.
 
+use crate::background::flush_pieces;
 use crate::background::install;
 use crate::state::jobs::JobFacts;
 use crate::state::keyspace::KeyspaceState;
@@ -34,7 +35,7 @@ use esker_build::table_sink::{OutputAccounting, OutputLayout, OutputSpec, write_
 use esker_build::warmed_outputs::{CacheWarming, open_outputs, remove_leftovers};
 use esker_env::{DeferredSyncs, FileSystem};
 use esker_filter::FilterWatch;
-use esker_iter::{Boundaries, MergingCursor};
+use esker_iter::{Boundaries, InputRangeDels, KeySpan, MergingCursor};
 use esker_options::{Event, FileReason, FlushJob, JobOutput, KeyspaceOptions};
 use esker_strategy::{Busy, Class, Cut, Position, StrategyOptions};
 use esker_version::{DatabaseState, EditOp, KeyRange, PartMeta, Place, Version, VersionEdit};
@@ -312,7 +313,7 @@ fn write_memtables<'w>(
         writes,
     );
     let start_ns = store.monotonic_ns();
-    let tables = merge_memtables(factory, &spec, version, hull, memtables, boundaries)?;
+    let tables = write_pieces(store, factory, &spec, version, hull, memtables, &boundaries)?;
     let flushed = Flushed {
         operations: memtables.iter().map(|view| view.memtable.len()).sum(),
         entries: tables.entries(),
@@ -321,6 +322,37 @@ fn write_memtables<'w>(
     let moved = tables.moved(0, store.monotonic_ns().saturating_sub(start_ns));
     keyspace.jobs.traffic.note_flush(to.level(), flushed, moved);
     Ok(tables)
+}
+
+/// Merges memtables, given newest first, into tables, on as many threads as are allowed (FP1).
+fn write_pieces<'w>(
+    store: &Store,
+    factory: &'w TableFactory,
+    spec: &OutputSpec<'_>,
+    version: &Version,
+    hull: &KeyRange,
+    memtables: &[Arc<MemtableView>],
+    boundaries: &Boundaries,
+) -> Result<Outputs<'w>> {
+    let pieces = flush_pieces::pieces_of(memtables, spec.layout.cut.table_bytes, store.flush_threads)?;
+    if pieces.len() == 1 {
+        return merge_memtables(factory, spec, version, hull, memtables, boundaries.clone());
+    }
+    let threads = pieces.len();
+    let mut spec = spec.clone();
+    spec.layout.input_bytes /= threads as u64;
+    let pieces: Vec<_> = pieces.into_iter().map(|piece| (piece, spec.clone())).collect();
+    let written = store.env.fork_join("esker-flush-piece", threads, pieces, |((from, until), spec)| {
+        let _inside = InsideJob::enter(JobSection::Flush);
+        let cursor = |view: &Arc<MemtableView>| {
+            KeySpan::new(Source::Memtable(view.memtable.cursor()), from.clone(), until.clone())
+        };
+        let merge = MergingCursor::new(memtables.iter().map(cursor).collect());
+        let mut older = OlderVersions::all_of(version, hull);
+        let below = |key: &[u8], seqno: SeqNo| older.may_hold(key, seqno);
+        write_tables(factory, &spec, merge, boundaries.clone(), InputRangeDels::default(), below)
+    });
+    Outputs::none(factory).joined(written)
 }
 
 /// Seals the active memtable of a keyspace unless it is empty, or the keyspace dropped.

@@ -7,6 +7,7 @@
 //! (IN2). Before that the job has made the tables it names durable, bytes and directory entries (IN1); after
 //! it, files and log segments that the new state does not need are released (IN3, WL7).
 
+use crate::state::figures;
 use crate::state::keyspace::KeyspaceState;
 use crate::state::scheduler::WorkerPool;
 use crate::state::store::{DataFile, Installed, Store, Writing};
@@ -83,6 +84,7 @@ pub fn install_together(
     let flushed = FlushedMemtables::of(shares);
     let min_log_id = min_log_id(store, writing, &flushed);
     add_counters(store, writing, &mut edit, min_log_id);
+    figures::record_if_due(store, writing, &mut installed, &mut edit);
     let applied = make_durable(store, writing, &mut installed, &edit)?;
     for Change { share: InstallShare { keyspace, .. }, before, edit, .. } in &changes {
         if let Some(changed) = installed.state.keyspace(keyspace.id) {

@@ -1,6 +1,7 @@
 //! Install of changed keyspace options: checked, durable, then in force.
 
 use crate::background::install;
+use crate::background::kept_tables::KeptTables;
 use crate::background::targets;
 use crate::background::targets::deadline;
 use crate::state::commit_state::MemtableLimits;
@@ -12,21 +13,22 @@ use esker_options::KeyspaceOptions;
 use esker_version::{EditOp, VersionEdit};
 use std::sync::Arc;
 
-/// Changes the options of a keyspace from `before` to those that `after` returns under the manifest's
-/// lock, which are valid.
+/// Changes the options of a keyspace from `before` to those that `after` returns under the manifest's lock,
+/// which are valid. Returns the tables that keep what was changed; `None` if the options are not `before` any
+/// more.
 pub fn change_options(
     store: &Store,
     keyspace: &KeyspaceState,
     before: &Arc<KeyspaceOptions>,
     after: impl FnOnce(&Writing) -> KeyspaceOptions,
-) -> Result<bool> {
+) -> Result<Option<KeptTables>> {
     let _activity = store.activity.read_recursive();
     store.check_open()?;
     let writing = store.writing()?;
     let mut installed = writing.manifest.lock();
     keyspace.check_living()?;
     if !Arc::ptr_eq(before, &keyspace.options()) {
-        return Ok(false);
+        return Ok(None);
     }
     let after = after(writing);
     if before.max_space_amp_permille != after.max_space_amp_permille {
@@ -38,6 +40,7 @@ pub fn change_options(
     let mut edit = VersionEdit::new();
     edit.push(EditOp::SetKeyspaceOptions { id: keyspace.id, options: after.encode().into() });
     install::make_durable(store, writing, &mut installed, &edit)?;
+    let kept = KeptTables::of(keyspace, before, &after);
     let limits = MemtableLimits::new(&after, &store.memory);
     store.files.set_reading(keyspace.id, after.table_reading());
     keyspace.definition.set_options(after);
@@ -47,5 +50,8 @@ pub fn change_options(
     // There may be room now for waiting writers, and another strategy may have a plan.
     store.scheduler.request(WorkerPool::Compaction);
     store.scheduler.announce_progress();
-    Ok(true)
+    if !kept.is_empty() {
+        tracing::info!(keyspace = %keyspace.name(), %kept, "options changed for new tables");
+    }
+    Ok(Some(kept))
 }

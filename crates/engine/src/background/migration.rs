@@ -111,7 +111,9 @@ pub fn pause_migration(store: &Store, keyspace: &KeyspaceState, is_paused: bool)
         if install_options::change_options(store, keyspace, &before, |_| KeyspaceOptions {
             switch,
             ..KeyspaceOptions::clone(&before)
-        })? {
+        })?
+        .is_some()
+        {
             return Ok(());
         }
     }
@@ -125,7 +127,7 @@ pub fn end_migrations(store: &Store, keyspaces: &[Arc<KeyspaceState>]) -> Result
             continue;
         }
         // If the options are changed concurrently, the next check does it.
-        if install_options::change_options(store, keyspace, &before, |_| before.without_switch())? {
+        if install_options::change_options(store, keyspace, &before, |_| before.without_switch())?.is_some() {
             let (name, strategy) = (keyspace.name(), before.strategy);
             tracing::info!(keyspace = %name, %strategy, "the tree has the form of its new strategy");
         }

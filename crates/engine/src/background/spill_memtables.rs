@@ -25,9 +25,7 @@
 
 use crate::state::store::{Store, Writing};
 use esker_base::Result;
-use esker_env::OpenMode;
 use esker_memtable::Memtable;
-use esker_view::paths;
 use std::sync::atomic::Ordering;
 
 /// Moves the oldest pinned memtables to files, until the rest is within the limit (SM2). Returns whether any
@@ -48,7 +46,7 @@ pub fn spill_pinned(store: &Store, writing: &Writing) -> bool {
         if bytes == 0 {
             continue;
         }
-        match spill(store, writing, &memtable) {
+        match spill(writing, &memtable) {
             Ok(true) => {
                 pinned.note_attempt(false);
                 in_memory -= bytes - memtable.allocated_bytes().min(bytes);
@@ -70,11 +68,6 @@ pub fn spill_pinned(store: &Store, writing: &Writing) -> bool {
 }
 
 /// Moves one to a file; `false` if that is impossible here.
-fn spill(store: &Store, writing: &Writing, memtable: &Memtable) -> Result<bool> {
-    // The name of a table: a crash before the next line leaves a file that no manifest names, which the next
-    // open deletes.
-    let path = paths::table(&store.dir, writing.tables.take_file_number());
-    let file = store.env.fs.open(&path, OpenMode::CreateNew)?;
-    store.env.fs.remove_file(&path)?;
-    memtable.spill(&*file)
+fn spill(writing: &Writing, memtable: &Memtable) -> Result<bool> {
+    memtable.spill(&*writing.tables.create_nameless()?)
 }

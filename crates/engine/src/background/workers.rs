@@ -37,8 +37,8 @@ impl BackgroundWork for Store {
             WorkerPool::Compaction => compact::compact_some(self, Class::Idle),
             WorkerPool::Urgent => compact::preempt(self),
         };
-        if matches!(done, Ok(true)) {
-            esker_env::c_heap::trim();
+        if matches!(done, Ok(true)) || pool == WorkerPool::Log {
+            esker_env::return_free_memory();
         }
         done
     }

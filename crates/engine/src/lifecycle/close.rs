@@ -3,9 +3,10 @@
 
 use crate::background::flush_group;
 use crate::background::install;
+use crate::state::figures;
 use crate::state::store::{Store, Writing};
 use crate::write::commit;
-use esker_base::{LogId, Result};
+use esker_base::{LogId, ResidentOnly, Result};
 use esker_version::{EditOp, VersionEdit};
 use std::sync::atomic::Ordering;
 
@@ -15,6 +16,8 @@ pub fn close(store: &Store) -> Result<()> {
         // The lock of `closing` may never be released here, and the threads to join are not there.
         return store.check_open();
     }
+    // The last handle may be dropped anywhere.
+    let _files_are_read = ResidentOnly::suspend();
     store.check_may_wait_for_jobs()?;
     let result = close_once(store);
     // Without any lock, because a listener may be in a call that takes one (EV3).
@@ -63,15 +66,16 @@ fn finish_writing(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Stores the time up to which entries were judged expired (TM2), and the position up to which the log is
-/// durable, if they have grown since the last edit. The position is what the next open expects of a log that
-/// holds entries, whatever became of its segments meanwhile.
+/// Stores the time up to which entries were judged expired (TM2), the position up to which the log is
+/// durable, and the figures, if any has grown since the last edit. The position is what the next open expects
+/// of a log that holds entries, whatever became of its segments meanwhile.
 pub fn store_time_and_position(store: &Store, writing: &Writing) -> Result<()> {
     let mut installed = writing.manifest.lock();
     let (last_ms, durable) = (store.time.last_ms(), writing.log.durable_position());
     let (known_ms, known) = (installed.state.time_floor_ms, installed.state.durable_position);
-    if last_ms > known_ms || known < Some((durable.log_id, durable.offset)) {
-        let mut edit = VersionEdit::new();
+    let mut edit = VersionEdit::new();
+    figures::record(store, writing, &mut installed, &mut edit);
+    if !edit.is_empty() || last_ms > known_ms || known < Some((durable.log_id, durable.offset)) {
         edit.push(EditOp::TimeFloor(last_ms)).push(EditOp::DurablePosition(durable.log_id, durable.offset));
         install::make_durable(store, writing, &mut installed, &edit)?;
     }
@@ -79,8 +83,8 @@ pub fn store_time_and_position(store: &Store, writing: &Writing) -> Result<()> {
 }
 
 /// The last edit of a process, and the record that the manifest is complete. Only if all entries are in
-/// tables and no history is kept can it be continued; otherwise only the time and the end of the durable log
-/// are stored.
+/// tables and no history is kept can it be continued; otherwise only the time, the end of the durable log and
+/// the figures are stored.
 pub fn close_manifest(store: &Store, writing: &Writing) -> Result<()> {
     let Some(next) = next_life_begins_at(store, writing) else {
         return store_time_and_position(store, writing);
@@ -88,6 +92,7 @@ pub fn close_manifest(store: &Store, writing: &Writing) -> Result<()> {
     let mut installed = writing.manifest.lock();
     let mut edit = VersionEdit::new();
     install::add_counters(store, writing, &mut edit, next);
+    figures::record(store, writing, &mut installed, &mut edit);
     install::make_durable(store, writing, &mut installed, &edit)?;
     if let Err(error) = installed.manifest.close() {
         tracing::debug!(%error, "the next open will begin a new manifest");

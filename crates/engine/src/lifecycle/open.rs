@@ -34,8 +34,8 @@ use crate::state::activity::IdleState;
 use crate::state::commit_notifier::CommitNotifier;
 use crate::state::commit_state::{ActiveKeyspace, CommitLock, CommitState};
 use crate::state::consumers::Consumers;
-use crate::state::counters::Counters;
 use crate::state::events::Events;
+use crate::state::figures;
 use crate::state::idle_budget::IdleBudget;
 use crate::state::jobs::Jobs;
 use crate::state::keyspace::{KeyspaceState, Registry};
@@ -399,7 +399,8 @@ impl Opening {
 
     fn table_files(&self) -> Result<Arc<TableFiles>> {
         let capacity = usize::try_from(self.memory.budget_bytes / 2).unwrap_or(usize::MAX);
-        let cache = TableCache::of_kind(self.options.cache_kind, capacity, &self.env.clock);
+        let cache = TableCache::of_kind(self.options.cache_kind, capacity, &self.env.clock)
+            .with_scan_percent(self.options.cache_scan_percent);
         let tables = self.options.max_open_tables;
         let limit = OpenAmount {
             tables: tables.unwrap_or_else(|| default_open_tables(esker_env::host::open_files_limit())),
@@ -535,7 +536,12 @@ struct WritableParts {
 
 impl WritableParts {
     /// The writable side of a store in this state, with these active keyspaces.
-    fn into_writing(self, state: DatabaseState, active: impl Iterator<Item = ActiveKeyspace>) -> Writing {
+    fn into_writing(
+        self,
+        state: DatabaseState,
+        active: impl Iterator<Item = ActiveKeyspace>,
+        now_ns: u64,
+    ) -> Writing {
         let mut commit = CommitState::new(state.last_seqno.plus(1), self.writer);
         active.for_each(|keyspace| commit.add_keyspace(keyspace));
         Writing {
@@ -543,7 +549,7 @@ impl WritableParts {
             log: self.log,
             commit_notifier: CommitNotifier::default(),
             last_edit: AtomicU64::new(self.manifest.last_edit()),
-            manifest: Mutex::new(Installed::new(self.manifest, state)),
+            manifest: Mutex::new(Installed::new(self.manifest, state, now_ns)),
             tables: self.tables,
             old_segments: Mutex::new(Some(self.report)),
         }
@@ -573,7 +579,11 @@ impl Opening {
             let semantics =
                 Semantics::new(&self.time, self.memory.budget_bytes, options.operand_merger(&name));
             let new = NewKeyspace { id: *id, name, options, tree, sealed, semantics };
-            keyspaces.push(new.activate(&self.memory, &self.arenas, &self.scheduler)?);
+            let activated = new.activate(&self.memory, &self.arenas, &self.scheduler)?;
+            if let Some(recorded) = &stored.figures {
+                figures::restore(&activated.0, &assembly.files, recorded);
+            }
+            keyspaces.push(activated);
         }
         Ok(keyspaces)
     }
@@ -620,7 +630,9 @@ impl Opening {
         let states: Vec<Arc<KeyspaceState>> = pairs.iter().map(|(state, _)| Arc::clone(state)).collect();
         let consumers = self.consumers(&assembly.state, parts.as_ref().map(|parts| &parts.log));
         let active = pairs.into_iter().map(|(_, active)| active);
-        let writing = parts.map(|parts| parts.into_writing(assembly.state, active));
+        let counters = figures::restored_counters(&assembly.state, self.time.now_ms());
+        let now_ns = self.env.clock.monotonic_ns();
+        let writing = parts.map(|parts| parts.into_writing(assembly.state, active, now_ns));
         let open_readers = OpenReaders::new(Arc::clone(&self.env.clock), self.options.reader_warn_age);
         let jobs = Jobs::new(&self.scheduler, &self.env.clock, &assembly.files.rates);
         let events = Events::start(&self.env, self.options.listeners)?;
@@ -652,9 +664,10 @@ impl Opening {
             consumers,
             history: assembly.history,
             history_limit_bytes: self.options.change_history_bytes,
-            counters: Counters::default(),
+            counters,
             events,
             jobs,
+            flush_threads: self.options.flush_threads,
             compaction_threads: self.options.compaction_threads,
             max_subcompactions: self.options.max_subcompactions,
             last_compacted: AtomicU32::new(u32::MAX),

@@ -1,12 +1,20 @@
 //! Counters of stalls, delayed writes and closed tables, and of the writes that wait now.
+//!
+//! Totals of the database's life begin where the manifest's figures end ([`crate::state::figures`]).
 
 use crate::state::scheduler::{WORKER_POOLS, WorkerPool};
 use crate::state::write_control::WaitingWrites;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of rare events since the open; counters of every write are guarded by the commit lock.
+/// Counters of rare events; counters of every write are guarded by the commit lock.
 #[derive(Debug, Default)]
 pub struct Counters {
+    /// When the totals of the database's life began, in milliseconds since 1970.
+    pub counted_since_ms: u64,
+    /// Batches of the database's life before the open.
+    pub earlier_batches: u64,
+    /// Entries of these batches.
+    pub earlier_entries: u64,
     /// Writes that had to wait for room.
     pub stalls: AtomicU64,
     /// How long they waited.
@@ -17,9 +25,10 @@ pub struct Counters {
     pub delay_ns: AtomicU64,
     /// Writes that wait for a worker pool now.
     waiting: [AtomicU64; WORKER_POOLS.len()],
-    /// Calls of the keyspaces' strategies by the compaction picker, answered from its cache or not.
+    /// Calls of the keyspaces' strategies since the open by the compaction picker, answered from its cache or
+    /// not.
     pub strategy_calls: AtomicU64,
-    /// Tables closed to stay within the limit of open tables.
+    /// Tables closed since the open to stay within the limit of open tables.
     pub tables_closed: AtomicU64,
 }
 

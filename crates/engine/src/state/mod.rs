@@ -9,6 +9,7 @@ pub mod commit_state;
 pub mod consumers;
 pub mod counters;
 pub mod events;
+pub mod figures;
 pub mod idle_budget;
 pub mod jobs;
 pub mod keyspace;

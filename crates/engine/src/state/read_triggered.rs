@@ -58,6 +58,11 @@ impl Budget {
 }
 
 impl ReadTrigger {
+    /// Counts scans from `scans` on, which earlier opens of the database have counted.
+    pub fn begin_at(&self, scans: u64) {
+        self.0.lock().scans = scans;
+    }
+
     /// The tree has changed after `scans` scans: `runs` runs of `runs_bytes` lie above its last level.
     /// Whether further scans can trigger a merge.
     pub fn note_shape(&self, scans: u64, runs: u64, runs_bytes: u64) -> bool {

@@ -40,7 +40,7 @@
 //! compaction cannot be taken off its thread when a flush becomes urgent.
 
 use esker_base::planted;
-use esker_base::{Error, Result};
+use esker_base::{Error, ResidentOnly, Result};
 use esker_env::{Background, Env, host};
 use parking_lot::{Condvar, Mutex};
 use std::mem::discriminant;
@@ -428,6 +428,8 @@ impl Scheduler {
     /// As [`Scheduler::step`]; returns the pool.
     fn step_one<W: BackgroundWork>(&self, work: &W) -> Option<WorkerPool> {
         let pool = self.choose_pool()?;
+        // The step belongs to a background thread, not to the caller.
+        let _files_are_read = ResidentOnly::suspend();
         self.run_step(pool, work);
         Some(pool)
     }

@@ -22,7 +22,7 @@ use crate::state::pinned_memtables::PinnedMemtables;
 use crate::state::quarantine::Quarantine;
 use crate::state::scheduler::Scheduler;
 use esker_base::sync::CachePadded;
-use esker_base::{Error, FileNumber, InsideJob, JobSection, KeyspaceId, Result};
+use esker_base::{Error, FileNumber, InsideJob, JobSection, KeyspaceId, ResidentOnly, Result};
 use esker_build::table_factory::TableFactory;
 use esker_env::{Env, FileLock, ProcessMark};
 use esker_memtable::ArenaPool;
@@ -97,12 +97,14 @@ pub struct Store {
     pub history: KeptHistory,
     /// The most bytes of log kept for readers of changes.
     pub history_limit_bytes: u64,
-    /// Counters of rare events.
+    /// Counters of rare events, and of the database's life before the open.
     pub counters: Counters,
     /// The events for listeners.
     pub events: Events,
     /// The running jobs.
     pub jobs: Jobs,
+    /// The most threads of one flush.
+    pub flush_threads: usize,
     /// The number of compaction threads.
     pub compaction_threads: usize,
     /// The most subcompactions of a merge; if `None`, [`crate::state::jobs`] decides.
@@ -227,12 +229,14 @@ impl Store {
 
     /// An error inside of a flush or compaction: the caller is about to wait for the end of all.
     pub fn check_may_wait_for_jobs(&self) -> Result<()> {
+        check_may_read()?;
         InsideJob::here().map_or(Ok(()), |section| Err(waits_for_itself(section)))
     }
 
     /// An error inside of a flush: the caller is about to flush. A compaction does not keep flushes from
     /// ending.
     pub fn check_may_flush(&self) -> Result<()> {
+        check_may_read()?;
         match InsideJob::here() {
             Some(JobSection::Flush) => Err(waits_for_itself(JobSection::Flush)),
             _ => Ok(()),
@@ -249,6 +253,7 @@ impl Store {
         self.scheduler.announce_progress();
         if let Some(writing) = &self.writing {
             writing.commit_notifier.notify();
+            writing.log.end_durable_waits();
         }
     }
 
@@ -274,6 +279,14 @@ fn inherited() -> Error {
         "the database was opened before this process was forked: its files, lock and threads belong to the parent; \
          use it there, or open it here after the parent has closed it",
     )
+}
+
+/// An error where files are not read: the caller is about to flush or to merge.
+fn check_may_read() -> Result<()> {
+    if ResidentOnly::is_on() {
+        return Err(Error::invalid("flushes and compactions are refused where only memory is read"));
+    }
+    Ok(())
 }
 
 #[cold]
@@ -313,11 +326,13 @@ pub struct Installed {
     /// Tables of edits whose append may or may not have happened, until a new manifest is current that
     /// certainly lacks them.
     pub doubtful: Vec<DataFile>,
+    /// When an edit had the figures last, on the monotonic clock, or since when they count.
+    pub figures_ns: u64,
 }
 
 impl Installed {
     /// The manifest and the state it describes.
-    pub fn new(manifest: Manifest, state: DatabaseState) -> Installed {
-        Installed { manifest, state, doubtful: Vec::new() }
+    pub fn new(manifest: Manifest, state: DatabaseState, now_ns: u64) -> Installed {
+        Installed { manifest, state, doubtful: Vec::new(), figures_ns: now_ns }
     }
 }

@@ -6,7 +6,7 @@
 use esker_build::filters::keys_of;
 use esker_build::pending_outputs::Moved;
 use esker_strategy::{CompactionPlan, PlanInput, Reason};
-use esker_version::LevelIndex;
+use esker_version::{JobFigures, KeyspaceFigures, LevelFigures, LevelIndex, WriteFigures};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -36,6 +36,12 @@ impl Cause {
             Cause::Ingest => "ingest".to_owned(),
             Cause::Compaction(reason) => kebab(&format!("{reason:?}")),
         }
+    }
+
+    /// The cause with this name; `None` if a later build has introduced it.
+    pub fn named(name: &str) -> Option<Cause> {
+        let compactions = Reason::ALL.into_iter().map(Cause::Compaction);
+        [Cause::Flush, Cause::Ingest].into_iter().chain(compactions).find(|cause| cause.name() == name)
     }
 }
 
@@ -115,7 +121,7 @@ pub struct LevelTraffic {
     pub read_bytes: u64,
 }
 
-/// The background traffic of one keyspace since the open.
+/// The background traffic of one keyspace.
 #[derive(Debug, Default)]
 pub struct Traffic(Mutex<TrafficCounters>);
 
@@ -124,6 +130,8 @@ pub struct Traffic(Mutex<TrafficCounters>);
 pub struct TrafficCounters {
     causes: Vec<(CauseInfo, u64)>,
     levels: BTreeMap<LevelIndex, LevelTraffic>,
+    /// What users put before the open; what they put since is counted under the commit lock.
+    earlier_put_bytes: u64,
     ingested_bytes: u64,
     moves: u64,
     flushed: Flushed,
@@ -142,6 +150,31 @@ impl Traffic {
     /// The present counters.
     pub fn book(&self) -> TrafficCounters {
         self.0.lock().clone()
+    }
+
+    /// Key and value bytes that users put before the open.
+    pub fn earlier_put_bytes(&self) -> u64 {
+        self.0.lock().earlier_put_bytes
+    }
+
+    /// Adds what earlier opens of the database counted, but for `replayed` operations that are in memtables
+    /// again.
+    pub fn restore(&self, figures: &KeyspaceFigures, replayed: u64) {
+        let (mut book, writes) = (self.0.lock(), &figures.writes);
+        book.earlier_put_bytes = writes.put_bytes;
+        book.ingested_bytes += writes.ingested_bytes;
+        book.moves += writes.moves;
+        book.flushed.operations += writes.operations.saturating_sub(replayed);
+        book.flushed.entries += writes.flushed_entries;
+        book.flushed.tombstones += writes.flushed_tombstones;
+        (book.arrived, book.overwritten) = (writes.arrived as f64, writes.overwritten as f64);
+        for level in &figures.levels {
+            let LevelFigures { written_bytes, read_bytes, .. } = *level;
+            if written_bytes + read_bytes > 0 {
+                book.levels.insert(level.level, LevelTraffic { written_bytes, read_bytes });
+            }
+        }
+        book.causes.extend(figures.jobs.iter().filter_map(restored_cause));
     }
 
     /// Records a flush.
@@ -223,6 +256,35 @@ impl TrafficCounters {
         (self.arrived > 0.0).then(|| self.overwritten / self.arrived)
     }
 
+    /// The figures of writes, with `put_bytes` put since the open and `in_memtables` operations that are not
+    /// flushed yet.
+    pub fn write_figures(&self, put_bytes: u64, in_memtables: u64) -> WriteFigures {
+        WriteFigures {
+            put_bytes: self.earlier_put_bytes + put_bytes,
+            ingested_bytes: self.ingested_bytes,
+            operations: self.flushed.operations + in_memtables,
+            flushed_entries: self.flushed.entries,
+            flushed_tombstones: self.flushed.tombstones,
+            moves: self.moves,
+            arrived: self.arrived.round() as u64,
+            overwritten: self.overwritten.round() as u64,
+        }
+    }
+
+    /// The figures of jobs, by cause.
+    pub fn job_figures(&self) -> Vec<JobFigures> {
+        let of = |(info, busy_ns): &(CauseInfo, u64)| JobFigures {
+            cause: info.cause.name().into(),
+            jobs: info.jobs,
+            read_bytes: info.read_bytes,
+            written_bytes: info.written_bytes,
+            blob_bytes: info.blob_bytes,
+            busy_us: busy_ns / 1000,
+            largest_job_bytes: info.largest_job_bytes,
+        };
+        self.causes.iter().map(of).collect()
+    }
+
     /// Levels with traffic.
     pub fn levels(&self) -> impl Iterator<Item = LevelIndex> {
         self.levels.keys().copied()
@@ -285,9 +347,33 @@ impl TrafficCounters {
     }
 }
 
+/// The counters of a cause; `None` if this build does not know it.
+fn restored_cause(jobs: &JobFigures) -> Option<(CauseInfo, u64)> {
+    let busy_ns = jobs.busy_us.saturating_mul(1000);
+    let info = CauseInfo {
+        cause: Cause::named(&jobs.cause)?,
+        jobs: jobs.jobs,
+        read_bytes: jobs.read_bytes,
+        written_bytes: jobs.written_bytes,
+        blob_bytes: jobs.blob_bytes,
+        busy: Duration::from_nanos(busy_ns),
+        largest_job_bytes: jobs.largest_job_bytes,
+    };
+    Some((info, busy_ns))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_cause_is_found_by_its_name() {
+        for reason in Reason::ALL {
+            let cause = Cause::Compaction(reason);
+            assert_eq!(Cause::named(&cause.name()), Some(cause));
+        }
+        assert_eq!((Cause::named("flush"), Cause::named("of a later build")), (Some(Cause::Flush), None));
+    }
 
     #[test]
     fn names_are_words_for_programs() {

@@ -71,8 +71,9 @@ use esker_iter::RangeTombstone;
 use esker_memtable::{Operation, PreparedInsert};
 use esker_options::Durability;
 use esker_view::super_version::UNLOGGED;
-use esker_wal::EntryIter;
+use esker_wal::{DurableWait, EntryIter};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Entries inserted into a memtable at once; it descends for sixteen of them in lockstep.
 const INSERT_CHUNK: usize = 64;
@@ -210,6 +211,26 @@ pub fn sync(store: &Store) -> Result<()> {
         tracing::debug!(%error, "the durable position could not be noted in the log");
     }
     Ok(())
+}
+
+/// Waits until everything up to `seqno` survives a power cut, at most `limit`; `false` if the time is over.
+/// Leads no flush.
+pub fn wait_durable(store: &Store, seqno: SeqNo, limit: Duration) -> Result<bool> {
+    store.check_open()?;
+    let log = match &store.writing {
+        Some(writing) => &writing.log,
+        // It says why there is no log.
+        None => &store.writing()?.log,
+    };
+    match log.wait_durable(seqno, limit)? {
+        DurableWait::Durable => Ok(true),
+        DurableWait::TimedOut => Ok(false),
+        DurableWait::Ended => {
+            store.check_open()?;
+            store.writing()?;
+            Err(Error::Closed)
+        }
+    }
 }
 
 /// The commit lock, with room for a batch.

@@ -61,7 +61,7 @@ pub fn begin_memory_arbitration(store: &Store) {
 /// Gives the block cache what memtables, log and table metadata leave of the budget. The caller does not
 /// hold the writers' lock.
 pub fn rebalance_memory(store: &Store) {
-    let _one_at_a_time = store.memory_arbiter.moving.lock();
+    let one_at_a_time = store.memory_arbiter.moving.lock();
     let is_lent = store.memory_arbiter.is_lent();
     if is_lent && store.files.cache().was_full() {
         // LN6.
@@ -85,6 +85,9 @@ pub fn rebalance_memory(store: &Store) {
         store.memory_arbiter.granted_bytes.store(share, Ordering::Release);
         store.scheduler.announce_progress();
     }
+    drop(one_at_a_time);
+    // Evicted blocks leave gaps between others.
+    esker_env::slabs::return_idle_pages();
 }
 
 /// Offers the share: enables the cache-full notification, which then lends it.

@@ -109,6 +109,14 @@ impl<T: Send + Sync + 'static> Published<T> {
         self.pin().into_arc()
     }
 
+    /// Whether the value of `guard` is still the current one. A replacement that happened before a load which
+    /// this thread made with Acquire is noticed.
+    #[inline]
+    pub fn is_current(&self, guard: &ReadGuard<T>) -> bool {
+        // A guarded value is not freed, so no other value has its address.
+        std::ptr::eq(self.current.load(Ordering::Acquire), guard.value.as_ptr())
+    }
+
     /// Replaces the current value by one derived from it. Updates are serialised.
     pub fn update(&self, derive: impl FnOnce(&T) -> T) {
         let old;
@@ -184,15 +192,21 @@ impl<T: Send + Sync + 'static> ReadGuard<T> {
         }
     }
 
+    /// One more guard of the same value, by reference count.
+    #[must_use]
+    pub fn again(&self) -> ReadGuard<T> {
+        let counted = Arc::into_raw(self.to_arc());
+        // SAFETY: a pointer that an `Arc` gives is not null.
+        ReadGuard { value: unsafe { NonNull::new_unchecked(counted.cast_mut()) }, slot: None }
+    }
+
     /// The same value by reference count instead of a thread's slot: for guards that outlive a call.
     #[must_use]
     pub fn kept(self) -> ReadGuard<T> {
         if self.slot.is_none() {
             return self;
         }
-        let counted = Arc::into_raw(self.into_arc());
-        // SAFETY: a pointer that an `Arc` gives is not null.
-        ReadGuard { value: unsafe { NonNull::new_unchecked(counted.cast_mut()) }, slot: None }
+        self.again()
     }
 
     /// Converts the guard into a reference count.

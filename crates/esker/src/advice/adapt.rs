@@ -3,7 +3,7 @@
 //! A keyspace with the option `adaptive_compaction` is observed in windows of that length. The compaction
 //! worker checks at each of its steps, at least every ten seconds, whether a window has ended. Then it takes
 //! the operations of the window and calls [`esker_model::advice::decide`]; on a positive decision it changes
-//! strategy and filters by the same path as a user. Measurements since the open do not correct the formulas
+//! strategy and filters by the same path as a user. Measurements of its life do not correct the formulas
 //! here, because they span several strategies.
 //!
 //! * AD4: nothing is decided during a migration, and a window in which the design was changed otherwise does
@@ -89,7 +89,7 @@ fn end_window(
             let rules = AdaptiveRules::for_window(window_ms);
             let (decision, history) = decide(&seen, &state.history, &rules);
             if let Decision::Change(to, _) = decision {
-                if !change::replace_options(store, keyspace, options, adapted(options, &to))? {
+                if change::replace_options(store, keyspace, options, adapted(options, &to))?.is_none() {
                     return Ok(());
                 }
                 state.changes += 1;

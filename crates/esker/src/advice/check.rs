@@ -34,7 +34,7 @@ impl fmt::Display for ModelTerm {
     }
 }
 
-/// The formulas' prediction for the present design, and the measurement since the open.
+/// The formulas' prediction for the present design, and the measurement over its life.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelCheck {
     /// The figure.

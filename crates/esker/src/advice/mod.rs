@@ -7,7 +7,7 @@
 //! measurements ([`ModelCheck`]) and corrected by their error. Taking advice is a change of options like any
 //! other, so the tree migrates step by step ([`esker_engine::state::keyspace`]).
 //!
-//! Nothing of this is stored: after an open the tables are known, the operations are not.
+//! The counters go on after an open where the last one has left them ([`esker_engine::state::figures`]).
 
 pub(crate) mod adapt;
 mod check;
@@ -16,14 +16,15 @@ mod question;
 pub use adapt::AdaptationInfo;
 pub use check::{ModelCheck, ModelTerm};
 pub use esker_model::advice::{
-    AdaptiveRules, Advice, Alternative, Calibration, Decision, Design, Family, Figures, History, Knob,
-    Observation, Operations, Parts, Prediction, Prices, Question, Usage, advise, decide,
+    AdaptiveRules, Advice, Alternative, Calibration, Decision, Design, Family, Figures, History, IndexAdvice,
+    IndexForm, IndexPrediction, Knob, Observation, Operations, Parts, Prediction, Prices, Question, Usage,
+    advise, decide,
 };
 
 use crate::handle::Keyspace;
 use esker_base::{Error, Result};
 
-/// The input of advice. By default the operations since the open, and the usual prices.
+/// The input of advice. By default the operations of the keyspace's life, and the usual prices.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AdviceRequest {
@@ -73,7 +74,7 @@ pub struct KeyspaceAdvice {
 }
 
 impl Keyspace {
-    /// The number of operations of each kind since the database was opened. Lookups are estimated from one in
+    /// The number of operations of each kind in the keyspace's life. Lookups are estimated from one in
     /// 64, by the key's hash; deletes from their share in flushes. Lookups are not counted while there are no
     /// tables.
     ///
@@ -141,7 +142,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::update_options`].
     pub fn take_advice(&self, design: &Design) -> Result<()> {
-        self.update_options(|options| options.with_design(design))
+        self.update_options(|options| options.with_design(design)).map(|_| ())
     }
 }
 

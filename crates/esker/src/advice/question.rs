@@ -29,7 +29,7 @@ struct Content {
     entry_bytes: f64,
 }
 
-/// The number of operations of each kind since the open.
+/// The number of operations of each kind in the keyspace's life.
 pub(crate) fn operations(store: &Store, keyspace: &KeyspaceState) -> Operations {
     let view = keyspace.view.load();
     let reads = store.files.lookup_stats_of(keyspace.id).seen_lookups();
@@ -61,7 +61,7 @@ pub(super) fn question(
     let operations = request.operations.unwrap_or(seen);
     if operations.total() <= 0.0 {
         return Err(Error::invalid(format!(
-            "nothing was read or written in keyspace {:?} since the database was opened; state what it is used for",
+            "nothing was read or written in keyspace {:?} since its operations are counted; state what it is used for",
             keyspace.name()
         )));
     }

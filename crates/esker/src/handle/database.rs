@@ -3,7 +3,7 @@
 use super::WriteBatch;
 use super::{Handle, Keyspace, Snapshot};
 use crate::WriteOptions;
-use esker_base::{Error, Result};
+use esker_base::{Error, Result, SeqNo};
 use esker_engine::background::compact::manual;
 use esker_engine::background::flush_group;
 use esker_engine::background::targets::deadline;
@@ -208,12 +208,17 @@ impl Database {
     /// Applies a batch with the database's default durability. The batch is unchanged: to reuse its memory
     /// for the next one, [`WriteBatch::clear`] it.
     ///
+    /// Returns the sequence number of its last operation; for an empty batch, that of the last operation
+    /// before it. [`Database::durable_seqno`] tells when that survives a power cut, a [`Snapshot`] whether it
+    /// sees it, and [`Database::changes_since`] what came after it.
+    ///
     /// # Errors
     /// The first error of building the batch; `Full` if it is larger than half of the memory budget;
     /// `ReadOnly`, `WouldStall`, `Closed`.
     #[doc(alias = "apply")]
     #[doc(alias = "commit")]
-    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
+    #[doc(alias = "GetLatestSequenceNumber")]
+    pub fn write(&self, batch: &WriteBatch) -> Result<SeqNo> {
         self.write_with(batch, WriteOptions::new())
     }
 
@@ -222,12 +227,12 @@ impl Database {
     /// # Errors
     /// As [`Database::write`]; `InvalidArgument` for an expiry, which the entries of a batch have each.
     #[doc(alias = "WriteOptions")]
-    pub fn write_with(&self, batch: &WriteBatch, options: impl Into<WriteOptions>) -> Result<()> {
+    pub fn write_with(&self, batch: &WriteBatch, options: impl Into<WriteOptions>) -> Result<SeqNo> {
         let options = options.into();
         options.check_without_expiry("a batch")?;
         let store = &self.handle.store;
         let WriteMode { durability, stall_policy } = commit::write_mode(store, &options);
-        commit::commit(store, &batch.encoded(store)?, durability, stall_policy).map(|_| ())
+        commit::commit(store, &batch.encoded(store)?, durability, stall_policy)
     }
 
     // ---- moments

@@ -2,11 +2,11 @@
 
 use super::Keyspace;
 use super::key_update::KeyUpdate;
-use crate::Expiry;
+use crate::{Expiry, ValueWithExpiry};
 use esker_base::Result;
 use esker_base::expiry::EXPIRY_LEN;
 use esker_engine::write::commit::WriteMode;
-use esker_view::read::resolve::{End, end_of};
+use esker_view::read::resolve::End;
 use esker_view::time;
 use std::time::{Duration, SystemTime};
 
@@ -25,6 +25,44 @@ pub enum Ttl {
 }
 
 impl Keyspace {
+    /// The value of `key` and its expiry, by one lookup. The same for [ranges](crate::Range::with_expiry),
+    /// [cursors](crate::Cursor::expiry), [snapshots](crate::View::get_with_expiry) and
+    /// [transactions](crate::Transaction::get_with_expiry).
+    ///
+    /// Takes as long as [`Keyspace::get`]. Where the value was merged from operands, it expires with the last
+    /// of its parts, and not at all if one of them does not.
+    ///
+    /// ```
+    /// # fn main() -> esker::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("esker-doc-expiry-{}", std::process::id()));
+    /// use esker::Expiry;
+    /// use std::time::Duration;
+    ///
+    /// let db = esker::Database::open(&dir)?;
+    /// let sessions = db.keyspace("sessions")?;
+    /// let end = db.now() + Duration::from_secs(1800);
+    /// sessions.put_with("ada", "token", Expiry::At(end))?;
+    ///
+    /// // Another value, until the same moment.
+    /// let session = sessions.get_with_expiry("ada")?.expect("it has not expired");
+    /// assert_eq!(session.value, "token");
+    /// assert!(session.expiry.is_some_and(|expiry| expiry >= end));
+    /// sessions.put_with("ada", "new token", session.expiry.map_or(Expiry::Never, Expiry::At))?;
+    /// assert_eq!(sessions.get_with_expiry("ada")?.and_then(|new| new.expiry), session.expiry);
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok(()) }
+    /// ```
+    pub fn get_with_expiry(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueWithExpiry>> {
+        self.pin()?.get_with_expiry(key.as_ref())
+    }
+
+    /// The values of several keys with their expiries, in the order of the keys, all of one moment; see
+    /// [`Keyspace::multi_get`].
+    pub fn multi_get_with_expiry<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<ValueWithExpiry>>> {
+        self.pin()?.multi_get_with_expiry(keys)
+    }
+
     /// The time to live of `key`; `None` if it has no value.
     ///
     /// ```no_run
@@ -41,7 +79,7 @@ impl Keyspace {
     pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>> {
         let mut pinned = self.pin()?;
         let now_ms = pinned.time.fix(&pinned.view.semantics);
-        Ok(match end_of(&pinned.view, &mut pinned.time, key.as_ref(), pinned.seqno)? {
+        Ok(match pinned.end(key.as_ref())? {
             End::Past => None,
             End::Never => Some(Ttl::Forever),
             End::At(at_ms) => {

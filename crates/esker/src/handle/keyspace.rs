@@ -9,6 +9,7 @@ use esker_base::with_thread_buffer;
 use esker_base::{KeyspaceId, Result, SeqNo, ValueKind};
 use esker_engine::background::compact::manual;
 use esker_engine::background::flush_group;
+use esker_engine::background::kept_tables::KeptTables;
 use esker_engine::background::migration;
 use esker_engine::background::migration::MigrationInfo;
 use esker_engine::lifecycle::keyspace::change;
@@ -84,13 +85,20 @@ impl Keyspace {
     /// Every option may be changed. The sizes at which a memtable is sealed and the limit of level 0 apply
     /// from the next write on; the kind of memtable to the next memtable; everything else to tables, and
     /// plans of compactions, that are made from now on. Existing tables stay as they are until a compaction
-    /// rewrites them.
+    /// rewrites them: the answer says which of the changed options they keep, and how many tables of how many
+    /// bytes that are, and so does the log. An `index_type` that is made in memory holds as soon as a table
+    /// is opened; `b-tree-pages` and `hash-locator` must have been written with the table.
+    ///
+    /// O(tables).
     ///
     /// ```no_run
     /// # fn main() -> esker::Result<()> {
     /// # let db = esker::Database::open("data")?;
     /// let events = db.keyspace("events")?;
-    /// events.update_options(|options| options.block_size(16 << 10).level0_stop_runs(40))?;
+    /// let kept = events.update_options(|options| options.block_size(16 << 10).level0_stop_runs(40))?;
+    /// if !kept.is_empty() {
+    ///     println!("{kept}"); // 12 tables of 402653184 bytes keep their block_size until they are merged
+    /// }
     /// # Ok(()) }
     /// ```
     ///
@@ -102,13 +110,13 @@ impl Keyspace {
     /// for a call inside of `change`. `NotFound` if the keyspace was dropped, `ReadOnly`, `Closed`.
     #[doc(alias = "SetOptions")]
     #[doc(alias = "DisableAutoCompactions")]
-    pub fn update_options(&self, change: impl Fn(KeyspaceOptions) -> KeyspaceOptions) -> Result<()> {
+    pub fn update_options(&self, change: impl Fn(KeyspaceOptions) -> KeyspaceOptions) -> Result<KeptTables> {
         let _update = OptionUpdate::begin(&self.state)?;
         loop {
             let before = self.state.options();
             let after = change(before.without_switch());
-            if change::replace_options(&self.handle.store, &self.state, &before, after)? {
-                return Ok(());
+            if let Some(kept) = change::replace_options(&self.handle.store, &self.state, &before, after)? {
+                return Ok(kept);
             }
         }
     }
@@ -313,7 +321,7 @@ impl Keyspace {
     /// The present, pinned. The view first, then the sequence number (RV1); the view also before the mark of
     /// a dropped keyspace, which is set before the view is emptied.
     #[inline(always)]
-    pub(super) fn pin(&self) -> Result<Pinned> {
+    pub(crate) fn pin(&self) -> Result<Pinned> {
         let store = &self.handle.store;
         store.check_open()?;
         let view = self.state.view.pin();

@@ -5,11 +5,13 @@
 
 mod batch;
 mod database;
+mod durable;
 mod expiring;
 mod key_update;
 mod keyspace;
 mod merging;
 mod option_update;
+mod pinned;
 mod sizes;
 mod snapshot;
 mod unwind;
@@ -20,6 +22,7 @@ pub use expiring::Ttl;
 pub(crate) use key_update::KeyUpdate;
 pub use keyspace::Keyspace;
 pub(crate) use merging::no_expiry_to_keep;
+pub use pinned::PinnedKeyspace;
 pub use snapshot::{Snapshot, View};
 
 use esker_engine::lifecycle::close;

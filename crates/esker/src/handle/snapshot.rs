@@ -1,13 +1,13 @@
 //! Snapshots: one moment of the whole database.
 
 use super::keyspace::Keyspace;
-use crate::{KeyRange, Value};
+use crate::{KeyRange, Value, ValueWithExpiry};
 use esker_base::{Error, Result, SeqNo};
 use esker_engine::state::store::Store;
 use esker_iter::Bounds;
 use esker_view::read::Pinned;
 use esker_view::read::open_readers::{ReaderKind, ReaderSlot};
-use esker_view::read::resolve::{End, end_of};
+use esker_view::read::resolve::End;
 use esker_view::read::{cursor::Cursor, keys::Keys, layer::Layer, range::Range};
 use esker_view::semantics::ReadTime;
 use esker_view::snapshot::Moment;
@@ -94,7 +94,7 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    fn pin(&self) -> Result<Pinned> {
+    pub(crate) fn pin(&self) -> Result<Pinned> {
         if !self.snapshot.belongs_to(self.keyspace.store()) {
             return Err(Error::invalid("the snapshot was taken of another database"));
         }
@@ -107,8 +107,7 @@ impl View<'_> {
 
     /// When the value of `key` ends.
     pub(crate) fn end(&self, key: &[u8]) -> Result<End> {
-        let mut pinned = self.pin()?;
-        end_of(&pinned.view, &mut pinned.time, key, pinned.seqno)
+        self.pin()?.end(key)
     }
 
     /// The value of `key`.
@@ -129,6 +128,16 @@ impl View<'_> {
     /// The values of several keys, in their order.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.pin()?.multi_get(keys)
+    }
+
+    /// The value of `key` and its expiry; see [`Keyspace::get_with_expiry`].
+    pub fn get_with_expiry(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueWithExpiry>> {
+        self.pin()?.get_with_expiry(key.as_ref())
+    }
+
+    /// The values of several keys with their expiries, in the order of the keys.
+    pub fn multi_get_with_expiry<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<ValueWithExpiry>>> {
+        self.pin()?.multi_get_with_expiry(keys)
     }
 
     /// The separate contents of memory and each level, from memory downwards: to display the tree.

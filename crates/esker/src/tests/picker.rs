@@ -263,7 +263,7 @@ fn an_empty_answer_of_a_strategy_is_cached_until_something_changes() {
     );
     assert!(is_asked_again(&|| world.db.flush().expect("a flush")));
     let change = |options: KeyspaceOptions| options.block_size(1024);
-    assert!(is_asked_again(&|| world.db.default_keyspace().update_options(change).expect("options")));
+    assert!(is_asked_again(&|| drop(world.db.default_keyspace().update_options(change).expect("options"))));
     let snapshot = world.db.snapshot();
     assert!(is_asked_again(&|| {}), "a snapshot is open");
     drop(snapshot);

@@ -76,7 +76,7 @@ fn assert_all_closed(db: &Database) {
         ("write", {
             let mut batch = db.batch();
             batch.put(keyspace, b"k", b"v");
-            db.write(&batch)
+            db.write(&batch).map(drop)
         }),
         ("flush", db.flush()),
         ("flush of a keyspace", keyspace.flush()),
@@ -88,7 +88,7 @@ fn assert_all_closed(db: &Database) {
         ("open_keyspace", db.open_keyspace("default").map(|_| ())),
         ("drop_keyspace", db.drop_keyspace("other")),
         ("rename_keyspace", db.rename_keyspace("other", "renamed")),
-        ("set_options", keyspace.update_options(|options| options.block_size(1024))),
+        ("set_options", keyspace.update_options(|options| options.block_size(1024)).map(|_| ())),
         ("checkpoint", db.checkpoint("/another").map(|_| ())),
         ("backup", db.backup(&backups(db, "/others")).map(|_| ())),
         ("get", db.default_keyspace().get(b"k").map(|_| ())),
@@ -119,7 +119,7 @@ const HELD: [Held; 10] = [
     ("a renamed keyspace", |db| db.rename_keyspace("other", "renamed"), Operation::Write, "MANIFEST"),
     (
         "changed options",
-        |db| db.default_keyspace().update_options(|options| options.block_size(512)),
+        |db| db.default_keyspace().update_options(|options| options.block_size(512)).map(|_| ()),
         Operation::Write,
         "MANIFEST",
     ),

@@ -1,11 +1,9 @@
 //! Changes of a transaction: puts, deletes and merges, which its own reads see.
 
 use super::handle::Transaction;
-use super::writes::{MergePart, Pending};
-use crate::handle::no_expiry_to_keep;
+use crate::overlay::{MergePart, Pending, check_sizes};
 use crate::{Expiry, KeyRange, Keyspace, Value};
 use esker_base::expiry::is_over;
-use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::{Error, Result};
 use esker_engine::write::write_options::Ends;
 use esker_view::read::resolve::End;
@@ -177,16 +175,10 @@ impl Transaction {
     ) -> Result<()> {
         let (key, operand) = (key.as_ref(), operand.as_ref());
         self.check_change(keyspace, key, operand.len())?;
-        let operand_merger = keyspace.state().operand_merger()?;
-        operand_merger.check_operand(key, operand)?;
-        let expiry_ms = match expiry.resolve(&keyspace.store().time, keyspace.state().default_ttl()) {
-            Ends::Never => None,
-            Ends::At(expiry_ms) => Some(expiry_ms),
-            Ends::AsBefore => return Err(no_expiry_to_keep()),
-        };
+        let operand = MergePart::operand(keyspace, key, operand, expiry)?;
         let before = self.writes.get(keyspace.id(), key);
-        let operand = MergePart { bytes: operand.into(), expiry_ms };
-        let change = Pending::merged(before, operand_merger, key, operand, self.time_ms())?;
+        let change =
+            Pending::merged(before, keyspace.state().operand_merger()?, key, operand, self.time_ms())?;
         self.change(keyspace, key, change)
     }
 
@@ -197,13 +189,7 @@ impl Transaction {
                 "keyspace {name:?} belongs to another database than the transaction"
             )));
         }
-        if key.len() > MAX_KEY_LEN || value_len > MAX_VALUE_LEN {
-            let len = key.len();
-            return Err(Error::invalid(format!(
-                "a key of {len} bytes with a value of {value_len} bytes; keys have up to {MAX_KEY_LEN} and values up to {MAX_VALUE_LEN} bytes"
-            )));
-        }
-        Ok(())
+        check_sizes(key, value_len)
     }
 
     fn change(&mut self, keyspace: &Keyspace, key: &[u8], value: Pending) -> Result<()> {

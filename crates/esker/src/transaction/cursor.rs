@@ -1,13 +1,14 @@
 //! A transaction's cursor: its own changes merged with its snapshot, and changes while it is scanned.
 
 use super::Transaction;
-use super::writes::{Changes, Pending};
-use crate::{Cursor, Expiry, KeyRange, Keyspace};
+use crate::overlay::{Changes, Pending};
+use crate::{Cursor, Expiry, KeyRange, Keyspace, Value, ValueWithExpiry};
 use esker_base::{Error, Result};
 use esker_iter::Bounds;
 use std::cmp::Ordering;
 use std::collections::btree_map;
 use std::ops::Bound;
+use std::time::SystemTime;
 
 /// A position in a keyspace as a transaction sees it: its own changes over its snapshot. It changes what it
 /// walks over, and moves in both directions.
@@ -58,6 +59,7 @@ pub struct TransactionCursor<'t> {
     /// Key and value of the current entry if the transaction made it. Kept for their memory.
     own_key: Vec<u8>,
     own_value: Vec<u8>,
+    own_expiry: Option<SystemTime>,
     /// The key that a move starts from. Kept for its memory.
     origin: Vec<u8>,
     /// What was walked over since the last seek, if the transaction depends on it.
@@ -144,6 +146,7 @@ impl Transaction {
             current: CurrentEntry::None,
             own_key: Vec::new(),
             own_value: Vec::new(),
+            own_expiry: None,
             origin: Vec::new(),
             walk: None,
         })
@@ -223,6 +226,15 @@ impl TransactionCursor<'_> {
     /// The current value.
     pub fn value(&self) -> Option<&[u8]> {
         self.entry().map(|(_, value)| value)
+    }
+
+    /// When the current value expires; `None` if it does not, or if there is none.
+    pub fn expiry(&self) -> Option<SystemTime> {
+        match self.current {
+            CurrentEntry::None => None,
+            CurrentEntry::Stored => self.stored.expiry(),
+            CurrentEntry::Own => self.own_expiry,
+        }
     }
 
     /// Sets the current key to `value`; see [`Transaction::put`].
@@ -348,22 +360,19 @@ impl TransactionCursor<'_> {
                 return Ok(());
             };
             let stored = self.stored.value().filter(|_| order == Ordering::Equal);
-            let merged = match pending {
-                Pending::Merge(merge) => {
-                    merge.value(&self.keyspace, key, stored, self.transaction.time_ms())?
-                }
-                Pending::Put(..) | Pending::Delete => None,
+            let below = || {
+                Ok(stored.map(|value| ValueWithExpiry {
+                    value: Value::copied(value),
+                    expiry: self.stored.expiry(),
+                }))
             };
-            let value = match pending {
-                Pending::Put(value, _) => Some(&**value),
-                Pending::Merge(_) => merged.as_deref(),
-                Pending::Delete => None,
-            };
-            if let Some(value) = value {
+            let seen = pending.seen(&self.keyspace, key, self.transaction.time_ms(), below)?;
+            if let Some(ValueWithExpiry { value, expiry }) = seen {
                 self.own_key.clear();
                 self.own_key.extend_from_slice(key);
                 self.own_value.clear();
-                self.own_value.extend_from_slice(value);
+                self.own_value.extend_from_slice(&value);
+                self.own_expiry = expiry;
                 self.current = CurrentEntry::Own;
                 return Ok(());
             }

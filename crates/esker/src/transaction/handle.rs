@@ -5,9 +5,9 @@ use super::range::TransactionRange;
 use super::read_set::Footprint;
 use super::reads::Reads;
 use super::validate::Validation;
-use super::writes::{Pending, Writes};
 use crate::handle::Handle;
-use crate::{Database, KeyRange, Keyspace, Snapshot, Value, WriteBatch};
+use crate::overlay::{Pending, Writes};
+use crate::{Database, KeyRange, Keyspace, Snapshot, Value, ValueWithExpiry, View, WriteBatch};
 use esker_base::{Error, Result, SeqNo};
 use esker_engine::state::store::Store;
 use esker_engine::write::commit;
@@ -137,6 +137,28 @@ impl Transaction {
         self.get_depending(keyspace, key.as_ref(), true)
     }
 
+    /// The value of `key` and its expiry; see [`Keyspace::get_with_expiry`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_with_expiry(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<ValueWithExpiry>> {
+        let key = key.as_ref();
+        let stored = || {
+            if self.is_serializable() {
+                self.depend_on(keyspace, key)?;
+            }
+            keyspace.at(&self.snapshot).get_with_expiry(key)
+        };
+        match self.writes.get(keyspace.id(), key) {
+            None => stored(),
+            Some(change) => change.seen(keyspace, key, self.time_ms(), stored),
+        }
+    }
+
     /// Whether `key` has a value.
     pub fn contains(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
@@ -155,23 +177,46 @@ impl Transaction {
     /// The values of several keys, in their order. Keys that the transaction has not changed are looked up
     /// together.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, keys: &[K]) -> Result<Vec<Option<Value>>> {
+        self.multi(keyspace, keys, Transaction::get, |keys| keyspace.at(&self.snapshot).multi_get(keys))
+    }
+
+    /// The values of several keys with their expiries, in the order of the keys, looked up as by
+    /// [`Transaction::multi_get`].
+    pub fn multi_get_with_expiry<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<ValueWithExpiry>>> {
+        self.multi(keyspace, keys, Transaction::get_with_expiry, |keys| {
+            keyspace.at(&self.snapshot).multi_get_with_expiry(keys)
+        })
+    }
+
+    /// The results for several keys: of `own` for one that the transaction has changed, of `stored` for all
+    /// others together.
+    fn multi<'k, K: AsRef<[u8]>, V>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &'k [K],
+        own: fn(&Transaction, &Keyspace, &'k [u8]) -> Result<Option<V>>,
+        stored: impl FnOnce(&[&[u8]]) -> Result<Vec<Option<V>>>,
+    ) -> Result<Vec<Option<V>>> {
         let mut values = Vec::with_capacity(keys.len());
-        let (mut stored, mut places) = (Vec::new(), Vec::new());
+        let (mut unchanged, mut places) = (Vec::new(), Vec::new());
         for key in keys {
             let key = key.as_ref();
             if self.writes.get(keyspace.id(), key).is_some() {
-                values.push(self.get(keyspace, key)?);
+                values.push(own(self, keyspace, key)?);
                 continue;
             }
             if self.is_serializable() {
                 self.depend_on(keyspace, key)?;
             }
-            stored.push(key);
+            unchanged.push(key);
             places.push(values.len());
             values.push(None);
         }
-        let found = keyspace.at(&self.snapshot).multi_get(&stored)?;
-        for (at, value) in places.into_iter().zip(found) {
+        for (at, value) in places.into_iter().zip(stored(&unchanged)?) {
             values[at] = value;
         }
         Ok(values)
@@ -219,14 +264,11 @@ impl Transaction {
     }
 
     fn range_within<'t>(&'t self, keyspace: &'t Keyspace, bounds: Bounds) -> TransactionRange<'t> {
-        let (place, stored, changes) = match self.depend_on_range(keyspace, &bounds) {
-            Ok(place) => {
-                let stored = keyspace.at(&self.snapshot).range_within(bounds.clone());
-                (place, stored, self.writes.of(keyspace.id()))
-            }
-            Err(error) => (None, Range::new(Err(error), bounds.clone()), None),
+        let (place, stored) = match self.depend_on_range(keyspace, &bounds) {
+            Ok(place) => (place, keyspace.at(&self.snapshot).range_within(bounds.clone())),
+            Err(error) => (None, Range::new(Err(error), bounds.clone())),
         };
-        TransactionRange::new(self, keyspace, bounds, place, stored, changes)
+        TransactionRange::new(self, keyspace, bounds, place, stored)
     }
 
     /// Records a range before it is read; returns its index in the read set if the transaction depends on
@@ -247,23 +289,15 @@ impl Transaction {
 
     #[inline]
     fn get_depending(&self, keyspace: &Keyspace, key: &[u8], depends: bool) -> Result<Option<Value>> {
-        let merge = match self.writes.get(keyspace.id(), key) {
-            Some(Pending::Put(value, _)) => return Ok(Some(Value::copied(value))),
-            Some(Pending::Delete) => return Ok(None),
-            Some(Pending::Merge(merge)) if merge.base.is_some() => {
-                return merge.value(keyspace, key, None, self.time_ms());
+        let stored = || -> Result<View<'_>> {
+            if depends {
+                self.depend_on(keyspace, key)?;
             }
-            Some(Pending::Merge(merge)) => Some(merge),
-            None => None,
+            Ok(keyspace.at(&self.snapshot))
         };
-        if depends {
-            self.depend_on(keyspace, key)?;
-        }
-        let stored = keyspace.at(&self.snapshot).get(key)?;
-        match merge {
-            None => Ok(stored),
-            Some(merge) => merge.value(keyspace, key, stored.as_deref(), self.time_ms()),
-        }
+        let Some(change) = self.writes.get(keyspace.id(), key) else { return stored()?.get(key) };
+        let seen = change.seen(keyspace, key, self.time_ms(), || stored()?.get_with_expiry(key))?;
+        Ok(seen.map(|seen| seen.value))
     }
 
     pub(super) fn depend_on(&self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {

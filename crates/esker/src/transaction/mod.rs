@@ -29,9 +29,9 @@
 //! read-write dependencies as PostgreSQL does, which lets some more transactions commit but has to record
 //! committed ones.
 //!
-//! Files, in reading order: [`options`]; [`handle`] the transaction; [`changing`] its changes; [`writes`],
-//! [`reads`] its state; [`range`], [`cursor`] its scans; [`read_set`] what a commit depends on; [`validate`]
-//! the check at the commit; [`retry`] repeating after conflicts; [`one_key`] single-key operations.
+//! Files, in reading order: [`options`]; [`handle`] the transaction; [`changing`] its changes; [`reads`] its
+//! read set; [`range`], [`cursor`] its scans; [`read_set`] what a commit depends on; [`validate`] the check
+//! at the commit; [`retry`] repeating after conflicts; [`one_key`] single-key operations.
 
 mod changing;
 mod cursor;
@@ -43,10 +43,9 @@ mod read_set;
 mod reads;
 mod retry;
 mod validate;
-mod writes;
 
 pub use cursor::TransactionCursor;
 pub use handle::{Savepoint, Transaction};
 pub use one_key::CompareAndSet;
 pub use options::{Isolation, TransactionOptions};
-pub use range::TransactionRange;
+pub use range::{TransactionRange, TransactionRangeWithExpiry};

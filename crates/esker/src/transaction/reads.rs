@@ -1,7 +1,7 @@
 //! The recorded reads of a transaction.
 
-use super::writes::ENTRY_OVERHEAD_BYTES;
 use crate::Keyspace;
+use crate::overlay::ENTRY_OVERHEAD_BYTES;
 use esker_base::KeyspaceId;
 use esker_iter::Bounds;
 use std::ops::Bound;

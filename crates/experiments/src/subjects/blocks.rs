@@ -1,5 +1,5 @@
-//! Measures two choices of a table's blocks: their size, by the length of values, and the distance of whole
-//! keys in delta-encoded ones.
+//! Measures three choices of a table's blocks: their size, by the length of values, their alignment to pages,
+//! and the distance of whole keys in delta-encoded ones.
 //!
 //! CS265 allows blocks of 512 bytes to 64 KiB and takes 4 KiB; byron stores every tenth key whole. The
 //! defaults here, 4 KiB and 16, are to follow from these tables.
@@ -21,7 +21,7 @@ use std::path::Path;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "blocks",
-    title: "Blocks: their size by the length of values, and the distance of whole keys",
+    title: "Blocks: their size by the length of values, their alignment, and the distance of whole keys",
     about: "A keyspace for each choice is filled with keys `user:` and ten digits in random order and merged into one run. Random gets of \
             present keys and one walk over everything are timed with all blocks in the cache; then the database is opened without \
             a cache and past the system's page cache, and each get reads its block from the device. Bytes are those of tables, for \
@@ -58,6 +58,18 @@ fn sizes() -> Result<Vec<Choice>> {
     Ok(choices)
 }
 
+/// Blocks of 4 KiB that begin where the one before ends, and in pages.
+fn alignments() -> Result<Vec<Choice>> {
+    let mut choices = Vec::new();
+    for value_bytes in VALUE_SIZES {
+        for (number, aligns) in [(0, "false"), (1, "true")] {
+            let options = KeyspaceOptions::default().set("block_align", aligns)?;
+            choices.push(Choice { value_bytes, number, options });
+        }
+    }
+    Ok(choices)
+}
+
 fn restarts() -> Result<Vec<Choice>> {
     let choice = |number: u64| -> Result<Choice> {
         let options =
@@ -71,9 +83,11 @@ fn restarts() -> Result<Vec<Choice>> {
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let rounds = context.pick(1, 2, 5);
     let per_choice = 1 + rounds + 1;
-    let (sizes, restarts) = (sizes()?, restarts()?);
-    context.expect_steps((sizes.len() + restarts.len()) * per_choice);
+    let (sizes, alignments, restarts) = (sizes()?, alignments()?, restarts()?);
+    context.expect_steps((sizes.len() + alignments.len() + restarts.len()) * per_choice);
     let sizes = measure(context, &sizes, rounds, "sizes", "block_bytes", "Blocks by their size and values'")?;
+    let title = "Blocks of 4 KiB, aligned to pages of the file (1) or not (0)";
+    let alignments = measure(context, &alignments, rounds, "alignment", "aligned", title)?;
     let title = "Delta-encoded blocks by the distance of whole keys";
     let restarts = measure(context, &restarts, rounds, "restarts", "restart_interval", title)?;
     let columns = |x, y| Columns { series: "value_bytes", x, y };
@@ -108,7 +122,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
             format!("rounds in turn: {rounds}; gets from the device: one pass of {}", reads(context)),
         ],
         claims: claims(&sizes),
-        tables: vec![sizes, restarts],
+        tables: vec![sizes, alignments, restarts],
         plots,
         comparisons: vec![],
     })

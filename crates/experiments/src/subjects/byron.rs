@@ -8,6 +8,7 @@
 mod bits;
 mod document;
 mod findings;
+mod parallel;
 mod probing;
 mod reads;
 mod stores;
@@ -40,7 +41,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let reading = reads::gets_steps(context) + reads::ranges_steps(context) + bits::steps(context);
     let writing = writes::puts_steps(context)? + writes::deletes_steps(context);
-    context.expect_steps(reading + writing + probing::steps(context));
+    context.expect_steps(reading + writing + probing::steps(context) + parallel::steps(context));
     let counters = Counters::look();
     let tables = Tables {
         gets: reads::gets(context, &counters)?,
@@ -49,6 +50,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
         deletes: writes::deletes(context, &counters)?,
         filters: bits::measure(context, &counters)?,
         probing: probing::measure(context)?,
+        parallel: parallel::measure(context)?,
         varints: varints::table(context),
     };
     let setup = vec![
@@ -86,13 +88,14 @@ struct Tables {
     deletes: Table,
     filters: Table,
     probing: Table,
+    parallel: Table,
     varints: Table,
 }
 
 impl Tables {
     fn all(self) -> Vec<Table> {
-        let Tables { gets, puts, ranges, deletes, filters, probing, varints } = self;
-        vec![gets, puts, ranges, deletes, filters, probing, varints, document::table()]
+        let Tables { gets, puts, ranges, deletes, filters, probing, parallel, varints } = self;
+        vec![gets, puts, ranges, deletes, filters, probing, parallel, varints, document::table()]
     }
 
     fn plots(&self) -> Vec<Plot> {

@@ -5,7 +5,6 @@
 
 mod databases;
 mod findings;
-mod patterns;
 
 use crate::claim::{Claim, ratio};
 use crate::comparison::Comparison;
@@ -15,8 +14,8 @@ use crate::experiment::{Experiment, Outcome};
 use crate::plot::{Columns, Plot};
 use crate::table::{Column, Table};
 use esker::parts::cache::{Admission, BlockCache, BlockKind, CacheKey, CacheKind, Charge};
-use esker::parts::env::{Clock, SystemClock};
-use patterns::Pattern;
+use esker::parts::env::{Clock, Random, SystemClock};
+use esker_bench::{Choices, Distribution};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -67,7 +66,7 @@ impl Charge for EmptyBlock {
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let blocks = context.pick(1_000, 10_000, 25_000);
     let accesses = context.pick(20_000, 300_000, 4_000_000);
-    context.expect_steps(Pattern::ALL.len() * CacheKind::ALL.len() + databases::steps(context));
+    context.expect_steps(Distribution::ALL.len() * CacheKind::ALL.len() + databases::steps(context));
     let hits = hit_rates(context, blocks, accesses);
     let databases::CacheTables { threads, rows, sizes } = databases::measure(context)?;
     let claims = claims(&threads);
@@ -134,11 +133,11 @@ fn hit_rates(context: &mut Context<'_>, blocks: u64, accesses: u64) -> Table {
         Column::number("hit_percent", 1),
     ];
     let mut table = Table::new("hits", "Hit rate by size of the cache and pattern", &columns);
-    for pattern in Pattern::ALL {
+    for pattern in Distribution::ALL {
         for kind in CacheKind::ALL {
             context.step(&format!("hit rates of {kind}, {}", pattern.name()));
             for percent in PERCENTS {
-                let keys = pattern.keys(blocks * KEYS_PER_BLOCK, context.random(1));
+                let keys = choices(pattern, blocks * KEYS_PER_BLOCK, context, 1);
                 let rate = hit_rate(kind, blocks * percent / 100, blocks, accesses, keys);
                 table.push(vec![
                     kind.name().into(),
@@ -152,8 +151,17 @@ fn hit_rates(context: &mut Context<'_>, blocks: u64, accesses: u64) -> Table {
     table
 }
 
+/// Accesses between two new keys of the pattern `latest`.
+const ACCESSES_PER_NEW_KEY: u64 = 20;
+
+/// Keys of a pattern, by their numbers below `count`.
+fn choices(pattern: Distribution, count: u64, context: &Context<'_>, purpose: u64) -> Choices {
+    let seed = context.random(purpose).next_u64();
+    Choices::new(pattern, count, seed).with_new_after(ACCESSES_PER_NEW_KEY)
+}
+
 /// Share of hits in the second half of the accesses. Kinds with shortcuts hit by slots, as in a database.
-fn hit_rate(kind: CacheKind, room: u64, blocks: u64, accesses: u64, mut next: impl FnMut() -> u64) -> f64 {
+fn hit_rate(kind: CacheKind, room: u64, blocks: u64, accesses: u64, mut keys: Choices) -> f64 {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let overhead_bytes = BlockCache::<Arc<EmptyBlock>>::of_kind(kind, 0, &clock).entry_overhead_bytes();
     let cache = BlockCache::of_kind(kind, room as usize * (BLOCK_BYTES + overhead_bytes), &clock);
@@ -161,7 +169,7 @@ fn hit_rate(kind: CacheKind, room: u64, blocks: u64, accesses: u64, mut next: im
     let is_cached = |value: &&Arc<EmptyBlock>| value.is_cached.load(Ordering::Relaxed);
     let mut hits = 0u64;
     for access in 0..accesses {
-        let block = next() / KEYS_PER_BLOCK;
+        let block = keys.choose() / KEYS_PER_BLOCK;
         let key = CacheKey { table: 1, block: block as u32 };
         let slot = &mut slots[block as usize];
         if let Some(value) = slot.as_ref().filter(|_| kind.has_shortcuts()).filter(is_cached) {

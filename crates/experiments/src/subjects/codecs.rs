@@ -5,6 +5,7 @@
 
 mod columns;
 mod findings;
+mod levels;
 mod memory;
 mod samples;
 mod tables;
@@ -77,7 +78,9 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let pass_ns = context.pick(0.0, 1e6, 20e6);
     let samples = DataSample::all(sample_bytes);
     let subjects = block_sizes.len() * samples.len();
-    context.expect_steps(rounds * (codecs.len() * subjects + columns::STEPS) + codecs.len() + tables::STEPS);
+    context.expect_steps(
+        rounds * (codecs.len() * subjects + columns::STEPS) + codecs.len() + tables::STEPS + levels::STEPS,
+    );
     let mut table = Table::new("data", "Each codec on each kind of data", &COLUMNS);
     for &block_bytes in block_sizes {
         for sample in &samples {
@@ -92,6 +95,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let columns = columns::measure(context, sample_bytes, rounds, pass_ns)?;
     let memory = memory::measure(context, &codecs)?;
     let tables = tables::measure(context)?;
+    let levels = levels::table(context, &samples, pass_ns)?;
     let claims = claims(&table, &columns);
     let comparisons = comparisons(&mixture, &memory);
     let plots = plots(&table, &mixture);
@@ -103,7 +107,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
                 .into(),
             memory::SETUP.into(),
         ],
-        tables: vec![table, mixture, columns, tables, memory],
+        tables: vec![table, mixture, levels, columns, tables, memory],
         plots,
         claims,
         comparisons,

@@ -2,6 +2,8 @@
 //! its store.
 
 mod findings;
+mod page_file;
+mod pages;
 mod theory;
 
 use crate::claim::{Claim, ratio};
@@ -93,7 +95,7 @@ const VARIANTS: [Variant; 5] = [
 
 fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let volumes: Vec<u64> = (0..=context.pick(2, 4, 10)).map(|power| 1 << power).collect();
-    context.expect_steps(VARIANTS.len() * volumes.len());
+    context.expect_steps(VARIANTS.len() * volumes.len() + pages::steps(volumes.len()));
     let columns = [
         Column::key("step"),
         Column::key("variant"),
@@ -132,12 +134,15 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
         growing.end()?;
     }
     let largest = volumes.last().map(u64::to_string).unwrap_or_default();
-    let claims = claims(&table, &largest);
+    let pages = pages::table(context, &volumes)?;
+    let mut claims = claims(&table, &largest);
+    claims.extend(pages::claims(&pages, &largest));
     let comparisons = comparisons(&table, context.pick(false, false, true));
     let formulas = theory::table(&table, &volumes);
     let mut plots = plots(&table);
     plots.extend(theory::plots(&formulas));
-    Ok(Outcome { setup: setup(), plots, tables: vec![table, formulas], claims, comparisons })
+    plots.extend(pages::plots(&pages));
+    Ok(Outcome { setup: setup(), plots, tables: vec![table, formulas, pages], claims, comparisons })
 }
 
 fn setup() -> Vec<String> {

@@ -9,6 +9,7 @@
 
 mod budget;
 mod findings;
+mod growing;
 mod large;
 mod probes;
 
@@ -29,6 +30,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             here. Building is adding all hashes and making the stored form. Lookups of present keys are independent of each \
             other, so that the processor overlaps them; `dependent` ones wait for the answer before, as lookups in a program \
             do. A batch has 32 keys; concurrent batches run on all cores, and their time is that of the machine for a key. \
+            A filter that grows (CS265 3.3.2) is a chain of Bloom filters with atomic bits, into which threads insert at once. \
             Bits for 1 % are found by building filters until the measured rate is low enough. The crate fastbloom, which is \
             no part of the store, gets the same hashes.",
     page: "filters.md",
@@ -55,15 +57,20 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let searched: &[usize] = context.pick(&[1_000], &[1_000, 100_000], &[1_000, 10_000, 100_000, 1_000_000]);
     let rounds: usize = sizes.iter().map(|&(_, rounds)| rounds).sum();
     context.expect_steps(
-        (rounds + searched.len()) * subjects.len() + large::steps(context) + budget::steps(context),
+        (rounds + searched.len()) * subjects.len()
+            + large::steps(context)
+            + budget::steps(context)
+            + growing::steps(context),
     );
     let kinds = kinds(context, sizes, &subjects)?;
     let bits = bits_for_rate(context, searched, &subjects)?;
     let large = large::measure(context)?;
     let budget = budget::measure(context)?;
+    let growing = growing::measure(context)?;
     let claims = claims(&kinds, &bits, large.as_ref());
     let mut comparisons = comparisons(&kinds, &bits);
     comparisons.extend(budget::comparisons(&budget));
+    comparisons.extend(growing::comparisons(&growing));
     let probes = probes::count(context);
     Ok(Outcome {
         setup: vec![
@@ -73,7 +80,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
             budget::SETUP.into(),
         ],
         plots: plots(context, &kinds, &bits, &budget),
-        tables: [Some(kinds), Some(bits), large, Some(budget)].into_iter().flatten().collect(),
+        tables: [Some(kinds), Some(bits), large, Some(budget), Some(growing)].into_iter().flatten().collect(),
         claims,
         comparisons,
     })

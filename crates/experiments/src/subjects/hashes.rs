@@ -7,6 +7,7 @@
 
 mod findings;
 mod functions;
+mod quality;
 
 use crate::claim::ratio;
 use crate::comparison::Comparison;
@@ -25,7 +26,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     about: "Each function hashes a quarter of a mebibyte, which lies in the second-level cache, in pieces of one length; the \
             pieces do not depend on each other, so this is throughput. `after another` is the time for a hash whose \
             place depends on the hash before, as in a search. Balance counts the keys that each of sixteen shards gets \
-            when the top four bits choose; the p-value is the probability that chance alone would be at least as uneven.",
+            when the top four bits choose; the p-value is the probability that chance alone would be at least as uneven. Collisions are \
+            keys whose highest 32 bits another key has, too. Avalanche: each bit of a 16-byte key is flipped, and the bits of \
+            the hash that change are counted; `worst` is the pair of a key's and a hash's bit that is farthest from a half.",
     page: "hashes.md",
     run,
     findings: findings::declare,
@@ -41,11 +44,12 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
         &[8, 16, 32, 64, 128, 256, 1024, 4096, 16_384, 65_536],
     );
     let rounds = context.pick(1, 2, 11);
-    context.expect_steps(HashFunction::ALL.len() * (rounds + 1));
+    context.expect_steps(HashFunction::ALL.len() * (rounds + 1) + quality::steps());
     let speed = speed(context, lengths, rounds)?;
     let (random_keys, other_keys) =
         context.pick((10_000, 1_000), (500_000, 200_000), (100_000_000, 10_000_000));
     let balance = balances(context, random_keys, other_keys)?;
+    let quality = quality::table(context);
     let longest = lengths.last().map(usize::to_string).unwrap_or_default();
     let comparisons = comparisons(&speed, &longest);
     let columns = Columns { series: "hash", x: "bytes", y: "gb_per_s" };
@@ -66,9 +70,10 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
         setup: vec![
             format!("speed: {rounds} rounds in turn, {} bytes hashed for each number", context.pick(1 << 16, 1 << 20, 32 << 20)),
             format!("balance: {random_keys} random keys of 16 bytes; {other_keys} keys of each other kind"),
+            "collisions and avalanche: 10,000,000 keys of each kind, and 10,000 keys of which each bit is flipped (quick: 200,000 and 1,000)".into(),
             "ahash without AES instructions, as builds for all machines have it; crc32c by the processor's instruction".into(),
         ],
-        tables: vec![speed, balance, documents_balance()],
+        tables: vec![speed, balance, documents_balance(), quality],
         plots,
         claims: Vec::new(),
         comparisons,

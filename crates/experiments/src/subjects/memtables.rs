@@ -6,6 +6,7 @@
 
 mod databases;
 mod findings;
+mod parallel;
 mod structures;
 
 use crate::claim::{Claim, ratio};
@@ -23,7 +24,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "memtables",
     title: "Memtables: each kind by size and shape of keys, beside the crossbeam skiplist",
     about: "One thread inserts all keys with values of 100 bytes, then looks up to 500,000 of them up in random order, one \
-            by one and 32 at a time, and walks over all entries. Kinds of the store write into arenas that were used \
+            by one and 32 at a time, and walks over all entries. `checked` gets compare the key with the least and the \
+            greatest first; `outside` are keys just below or above these. Kinds of the store write into arenas that were used \
             before, as they do in a database; the crossbeam skiplist, which is no part of it, allocates key, value and \
             node of each entry. `index bytes` are those beyond keys and values; for the skiplist they are computed \
             from its node's layout and the C library's rounding.",
@@ -64,9 +66,10 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
     let steps = steps(context);
     let subjects = Structure::all();
     let in_structures: usize = steps.iter().map(|step| step.rounds * subjects.len()).sum();
-    context.expect_steps(in_structures + databases::steps(context));
+    context.expect_steps(in_structures + databases::steps(context) + parallel::steps(context));
     let table = measure(context, &steps, &subjects)?;
     let filled = databases::measure(context)?;
+    let parallel = parallel::measure(context)?;
     let columns = |x, y| Columns { series: "kind", x, y };
     let shapes = context.pick("2000", "20000", "100000");
     let by_size = |name, title: &str, y, label| {
@@ -103,7 +106,7 @@ fn run(context: &mut Context<'_>) -> Result<Outcome> {
             databases::SETUP.into(),
         ],
         comparisons: databases::comparisons(&filled),
-        tables: vec![table, filled],
+        tables: [table, filled].into_iter().chain(parallel).collect(),
         plots,
         claims,
     })
@@ -127,8 +130,11 @@ fn measure(context: &mut Context<'_>, steps: &[Step], subjects: &[Structure]) ->
         Column::key("entries"),
         Column::measured("insert_ns", 0),
         Column::measured("batch_insert_ns", 0),
-        Column::measured("get_ns", 0),
+        Column::measured("get_ns", 1),
         Column::measured("multi_get_ns", 0),
+        Column::measured("checked_get_ns", 1),
+        Column::measured("outside_ns", 1),
+        Column::measured("checked_outside_ns", 1),
         Column::measured("scan_ns", 1),
         Column::number("index_bytes", 1),
     ];

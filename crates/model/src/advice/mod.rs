@@ -26,6 +26,9 @@
 //! not the order of designs that differ in one of them only. The page cache of the operating system is not
 //! modelled; the price of a block read should be an average over it.
 //!
+//! The block index that suits the cheapest design is proposed after it ([`IndexAdvice`]): it moves no design
+//! before another.
+//!
 //! [`decide()`] adopts advice automatically, with hysteresis.
 //!
 //! Pure and fast: some ten thousand designs, a few dozen milliseconds.
@@ -34,6 +37,7 @@ mod adaptive;
 mod design;
 mod explain;
 mod figures;
+mod index;
 mod prices;
 mod search;
 mod usage;
@@ -41,6 +45,7 @@ mod usage;
 pub use adaptive::{AdaptiveRules, Decision, History, Observation, decide};
 pub use design::{Design, Family};
 pub use figures::{Figures, Parts, Prediction};
+pub use index::{IndexAdvice, IndexForm, IndexPrediction};
 pub use prices::{Calibration, Prices};
 pub use search::{Advice, Alternative, Knob, Question, advise};
 pub use usage::{Operations, Usage};

@@ -3,6 +3,7 @@
 use super::design::{Design, FILTER_BITS, Family, LEAST_WRITE_BUFFER_BYTES, strategies};
 use super::explain::reason;
 use super::figures::{DesignCosts, Prediction};
+use super::index::{IndexAdvice, advise_index};
 use super::prices::{Calibration, Prices};
 use super::usage::Usage;
 use esker_strategy::StrategyOptions;
@@ -79,6 +80,8 @@ pub struct Advice {
     pub single_changes: Vec<(Knob, Prediction)>,
     /// The named designs, cheapest first.
     pub named: Vec<Alternative>,
+    /// The kind of block index that suits the cheapest design.
+    pub index: IndexAdvice,
     /// The number of designs tried.
     pub tried: usize,
     /// The reason in plain words.
@@ -142,8 +145,9 @@ pub fn advise(question: &Question) -> Result<Advice, String> {
     named.sort_by(|a, b| a.prediction.cost_ns().total_cmp(&b.prediction.cost_ns()));
     let single_changes = question.present.as_ref().map_or_else(Vec::new, |design| singles(question, design));
     let reason = reason(&question.usage, &best, present.as_ref(), &found.families);
+    let index = advise_index(&question.usage, &best, &question.prices, &question.known);
     let Found { families, tried, .. } = found;
-    Ok(Advice { best, present, families, single_changes, named, tried, reason })
+    Ok(Advice { best, present, families, single_changes, named, index, tried, reason })
 }
 
 #[derive(Default)]

@@ -34,6 +34,7 @@ const CSC443_DATABASE: &[(&str, &str)] = &[
     ("memory_budget", "32MiB"),
     ("cache_size", "10MiB"),
     ("cache_kind", "clock"),
+    ("cache_scan_percent", "40"),
     ("cache_filters", "true"),
     ("table_reads", "direct"),
 ];
@@ -77,6 +78,16 @@ impl Preset {
             ],
         },
         Preset {
+            name: "cs265-mixed-codecs",
+            help: "Compression by level as the CS265 final report lists it for mixed codecs (2.7.4): as cs265-by-level, with Zstandard 7 in level 4 and 19 below.",
+            database: &[],
+            keyspace: &[
+                // Levels 0, 1 to 2, 3, 4, and all deeper ones.
+                ("compression", "lz4,snappy,snappy,zstd:3,zstd:7,zstd:19"),
+                ("compression_last", "same"),
+            ],
+        },
+        Preset {
             name: "byron",
             help: "The choices of the byron report: memtables of 2 MB in a skiplist, golden ratio between levels, keys delta-encoded between restarts of ten, filters by volume.",
             database: &[],
@@ -89,6 +100,7 @@ impl Preset {
                 ("block_restart_interval", "10"),
                 ("block_hash_slots_percent", "100"),
                 ("block_size", "4KiB"),
+                ("block_align", "true"),
                 ("index_type", "sorted-array"),
                 ("compression", "none"),
                 ("compression_last", "none"),

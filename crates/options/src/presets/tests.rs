@@ -54,17 +54,22 @@ fn the_parameters_of_the_report_have_its_names_defaults_and_ranges() {
     }
 }
 
-/// The table of 2.7.3, and that the last level has the strongest codec.
+/// The tables of 2.7.3 and 2.7.4, and that the last level has the strongest codec.
 #[test]
 fn compression_by_level_is_that_of_the_report() {
-    let options = Options::preset("cs265-by-level").unwrap().keyspace;
-    let of_level = |level| options.compression.pick(level).to_string();
-    let levels: Vec<String> = (0..8).map(|level| of_level(LevelIndex::new(level).unwrap())).collect();
-    assert_eq!(
-        levels,
-        ["lz4", "snappy", "snappy", "zstd:3", "zstd:3", "zstd:3", "zstd:10", "zstd:10"].map(str::to_owned)
-    );
-    assert_eq!(of_level(LevelIndex::LAST), "zstd:10");
+    for (preset, expected) in [
+        ("cs265-by-level", ["lz4", "snappy", "snappy", "zstd:3", "zstd:3", "zstd:3", "zstd:10", "zstd:10"]),
+        (
+            "cs265-mixed-codecs",
+            ["lz4", "snappy", "snappy", "zstd:3", "zstd:7", "zstd:19", "zstd:19", "zstd:19"],
+        ),
+    ] {
+        let options = Options::preset(preset).unwrap().keyspace;
+        let of_level = |level| options.compression.pick(level).to_string();
+        let levels: Vec<String> = (0..8).map(|level| of_level(LevelIndex::new(level).unwrap())).collect();
+        assert_eq!(levels, expected.map(str::to_owned), "{preset}");
+        assert_eq!(of_level(LevelIndex::LAST), expected[7], "{preset}");
+    }
 }
 
 /// The list in 4.7.1 of the report.

@@ -10,7 +10,7 @@ use crate::{
     MIN_WAL_SEGMENT_BYTES, NamedKeyspaces, Options, RecoveryMode,
 };
 use esker_base::{Error, Result};
-use esker_cache::CacheKind;
+use esker_cache::{CacheKind, DEFAULT_SCAN_PERCENT};
 use esker_env::{AsyncReads, BackgroundRates, Env, MIN_BYTES_PER_SECOND, ReadMode};
 use esker_wal::WalRecovery;
 use std::time::Duration;
@@ -32,6 +32,7 @@ impl Default for Options {
             wal_segment_bytes: None,
             wal_recovery: WalRecovery::Strict,
             recovery_mode: RecoveryMode::Strict,
+            flush_threads: 1,
             compaction_threads: 1,
             max_subcompactions: None,
             background_rates: BackgroundRates::default(),
@@ -40,6 +41,7 @@ impl Default for Options {
             async_reads: AsyncReads::default(),
             cache_bytes: None,
             cache_kind: CacheKind::default(),
+            cache_scan_percent: DEFAULT_SCAN_PERCENT,
             cache_filters: false,
             stall_limit: Duration::from_secs(60),
             reader_warn_age: Duration::from_secs(600),
@@ -126,6 +128,13 @@ const ROWS: &[Own] = &[
     .group(OptionGroup::Everyday)
     .help("Threads that run compactions."),
     Own::number(
+        "flush_threads",
+        Unit::Count.range(1, 64),
+        |options| Some(options.flush_threads as u64),
+        |options, threads| options.flush_threads = threads.map_or(1, size),
+    )
+    .help("Most threads of one flush, each with a range of its keys of a mebibyte and more."),
+    Own::number(
         "max_subcompactions",
         Unit::Count.range(1, 64),
         |options| options.max_subcompactions.map(|pieces| pieces as u64),
@@ -201,6 +210,17 @@ const ROWS: &[Own] = &[
     )
     .group(OptionGroup::Experiment)
     .help("Eviction policy of the block cache, which all keyspaces share."),
+    Own::number(
+        "cache_scan_percent",
+        Unit::Count.range(0, 100),
+        |options| Some(u64::from(options.cache_scan_percent)),
+        |options, percent| {
+            let percent = percent.unwrap_or(u64::from(DEFAULT_SCAN_PERCENT));
+            options.cache_scan_percent = u8::try_from(percent).unwrap_or(u8::MAX);
+        },
+    )
+    .also(&["sequential_flooding_percent"])
+    .help("Share of the block cache, in percent, that data blocks of scans may take, so that a long scan does not flood it."),
     Own::flag("cache_filters", |options| options.cache_filters, |options, is| options.cache_filters = is)
         .also(&["cache_index_and_filter_blocks"])
         .help("Whether filters lie in the block cache, each at most a sixteenth of it; indexes do by `index_type` b-tree-pages."),

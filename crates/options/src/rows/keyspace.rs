@@ -57,6 +57,7 @@ impl Default for KeyspaceOptions {
             write_buffer_entries: None,
             block_layout: PerLevel::all(BlockLayout::Flat),
             block_size_bytes: 4096,
+            block_align: false,
             block_restart_interval: 16,
             block_hash_slots_percent: 100,
             block_index: IndexKind::STree,
@@ -154,6 +155,10 @@ const ROWS: &[Own] = &[
     .help("Bytes of a block before compression.")
     .changes(OptionChange::NewTables)
     .always_stored(),
+    Own::flag("block_align", |options| options.block_align, |options, aligns| options.block_align = aligns)
+        .group(OptionGroup::Experiment)
+        .help("Whether blocks of at most 4 KiB lie in one page of the file each, with zeros before those that would cross.")
+        .changes(OptionChange::NewTables),
     Own::number(
         "block_restart_interval",
         RESTART_INTERVAL,

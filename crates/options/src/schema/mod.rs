@@ -53,6 +53,16 @@ pub(super) fn describe<O: Scope>() -> Vec<OptionInfo> {
     shown::<O>().map(Row::info).collect()
 }
 
+/// The names of options that differ, by when a change of them holds.
+pub(super) fn differing<O: Scope>(
+    one: &O,
+    other: &O,
+    holds: impl Fn(OptionChange) -> bool,
+) -> Vec<&'static str> {
+    let differs = |row: &&Row<O>| holds(row.change) && row.text_of(one) != row.text_of(other);
+    shown::<O>().filter(differs).map(|row| row.name).collect()
+}
+
 /// The rows that users see.
 fn shown<O: Scope>() -> impl Iterator<Item = &'static Row<O>> {
     O::rows().iter().filter(|row| !row.is_hidden)

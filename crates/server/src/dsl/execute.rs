@@ -132,7 +132,7 @@ impl Executor {
                 Begun::Long(LongAnswer(Long::Write { database: self.database.clone(), batch: Some(batch) }))
             }
             result => {
-                answer_write(result, out);
+                answer_write(result.map(drop), out);
                 Begun::Answered
             }
         }
@@ -202,7 +202,7 @@ impl LongAnswer {
         match &mut self.0 {
             Long::Write { database, batch } => {
                 if let Some(batch) = batch.take() {
-                    answer_write(database.write(&batch), out);
+                    answer_write(database.write(&batch).map(drop), out);
                 }
                 Progress::Finished
             }

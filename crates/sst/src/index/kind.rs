@@ -180,6 +180,11 @@ impl IndexKind {
         }
     }
 
+    /// Whether a table serves this kind only if it was written for it; otherwise another kind is used.
+    pub fn is_stored(self) -> bool {
+        self.needs_pages() || self.needs_locator()
+    }
+
     pub(crate) fn needs_pages(self) -> bool {
         self == IndexKind::BTreePages
     }

@@ -8,7 +8,8 @@
 //! block: the shortest such prefix of the block's first key, coded as its difference from the previous one.
 //! That of the first block is empty. If the versions of one key are spread over blocks, no key separates
 //! them: the later block *continues* the key, which is its separator in full, and the tag of its first entry
-//! is stored. `span` is the block's length in the file; blocks are contiguous.
+//! is stored. `span` is the block's length in the file, with the
+//! padding behind it ([`crate::page_alignment`]); blocks are contiguous.
 //!
 //! Every form of the index in memory is built from this section at open, so changing the form rewrites
 //! nothing.
@@ -31,6 +32,8 @@ pub(crate) struct Continuation {
 pub(crate) struct IndexEncoder {
     out: Vec<u8>,
     separator: Vec<u8>,
+    /// Where the last span lies in `out`, and the span.
+    last_span: (usize, u64),
     blocks: u32,
 }
 
@@ -45,10 +48,21 @@ impl IndexEncoder {
         if let Some(tag) = continued_at {
             self.out.extend_from_slice(&tag.raw().to_le_bytes());
         }
+        self.last_span = (self.out.len(), span);
         put_varint(&mut self.out, span);
         self.separator.truncate(shared);
         self.separator.extend_from_slice(unshared);
         self.blocks += 1;
+    }
+
+    /// Counts padding behind the last block as part of it; nothing before the first block.
+    pub(crate) fn pad_last(&mut self, bytes: u64) {
+        if self.blocks > 0 {
+            let (at, span) = self.last_span;
+            self.out.truncate(at);
+            self.last_span.1 = span + bytes;
+            put_varint(&mut self.out, span + bytes);
+        }
     }
 
     pub(crate) fn blocks(&self) -> u32 {

@@ -68,7 +68,7 @@ impl Tables {
 
     /// Writes a table's entries to another one, as a merge does.
     fn merge(&self, input: &Arc<Table>, options: &TableOptions) -> Option<WarmedTable> {
-        let reading = InputReading { control: Arc::new(NoHurry), residency: Arc::default() };
+        let reading = InputReading { control: Arc::new(NoHurry), residency: Arc::default(), scratch: None };
         let mut writer = self.writer(2, options);
         writer.set_cache_warmer(CacheWarmer::new(&self.open, None, &reading.residency));
         let mut cursor = input.job_cursor(reading);

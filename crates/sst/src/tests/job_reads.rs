@@ -39,8 +39,11 @@ impl JobControl for CountedReads {
 
 fn job(table: &Arc<Table>) -> (TableCursor, Arc<CountedReads>) {
     let control = Arc::new(CountedReads::default());
-    let reading =
-        InputReading { control: Arc::clone(&control) as Arc<dyn JobControl>, residency: Arc::default() };
+    let reading = InputReading {
+        control: Arc::clone(&control) as Arc<dyn JobControl>,
+        residency: Arc::default(),
+        scratch: None,
+    };
     (table.job_cursor(reading), control)
 }
 

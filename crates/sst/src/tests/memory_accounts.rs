@@ -3,14 +3,18 @@
 use super::contract::check_everything;
 use super::{EXPECTED, new_fs, options, path, write};
 use crate::testing::{Shape, TestEntry, entries};
-use crate::{OpenTables, ReadPurpose, Table, TableIdentity, TableOptions, TableWriter};
+use crate::{
+    InputReading, JobControl, OpenTables, ReadPurpose, ScratchFiles, Table, TableIdentity, TableOptions,
+    TableWriter,
+};
 use esker_base::large_buffer::LARGE_BYTES;
-use esker_base::{Result, SeqNo, Tag, ValueKind};
+use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
 use esker_cache::BlockCache;
 use esker_codec::Codec;
 use esker_env::fault::StrictFs;
 use esker_env::{
     AsyncReads, Env, File, FileSystem, FileWrapper, MemoryLedger, OpenMode, ReadQueue, SeededRandom,
+    StdFileSystem,
 };
 use esker_iter::Cursor;
 use std::path::Path;
@@ -152,7 +156,7 @@ fn a_merge_holds_a_large_value_once() {
     cursor.seek_to_first().unwrap();
     for entry in &sample {
         assert_eq!(cursor.value(), entry.value);
-        let held = ledger.jobs.held_bytes();
+        let held = ledger.jobs.held_bytes() + ledger.large_inputs.held_bytes();
         let (least, most) = (2 * LARGE_BYTES as u64, 2 * LARGE_BYTES as u64 + (200 << 10));
         assert!((least..=most).contains(&held), "{held} bytes");
         cursor.next().unwrap();
@@ -160,6 +164,75 @@ fn a_merge_holds_a_large_value_once() {
     assert!(!cursor.is_valid());
     drop(cursor);
     assert_eq!(ledger.held_bytes(), 0);
+}
+
+#[derive(Debug)]
+struct NoHurry;
+
+impl JobControl for NoHurry {
+    fn before_read(&self, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_cancelled(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Files on the disk that the tests run on, or none.
+#[derive(Debug, Default)]
+struct Scratch {
+    is_full: bool,
+    files: AtomicU64,
+}
+
+impl ScratchFiles for Scratch {
+    fn scratch_file(&self) -> Result<Option<Arc<dyn File>>> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        if self.is_full {
+            return Err(Error::Full("no room".into()));
+        }
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("esker-scratch-{}-{number}", std::process::id()));
+        let file = StdFileSystem.open(&path, OpenMode::CreateNew)?;
+        StdFileSystem.remove_file(&path)?;
+        self.files.fetch_add(1, Ordering::Relaxed);
+        Ok(Some(file))
+    }
+}
+
+/// WB1, WB2: of the large values that the inputs of a merge stand on only some are in memory, if there is
+/// room for files. What is read is the same.
+#[test]
+fn the_inputs_of_a_merge_hold_a_few_large_values_in_memory() {
+    const INPUTS: usize = 6;
+    for (codec, is_full) in [(Codec::Lz4, false), (Codec::None, false), (Codec::Lz4, true)] {
+        let fs = new_fs();
+        let sample: Vec<TestEntry> = (0..3).map(|key| put(key, 2 * LARGE_BYTES)).collect();
+        write(&fs, &sample, TableOptions { codec, ..options() });
+        let ledger = MemoryLedger::for_budget(16 * BUDGET_BYTES);
+        let table = open(&fs, &ledger, AsyncReads::Off);
+        let scratch = Arc::new(Scratch { is_full, ..Scratch::default() });
+        let reading = InputReading {
+            control: Arc::new(NoHurry),
+            residency: Arc::default(),
+            scratch: Some(Arc::clone(&scratch) as Arc<dyn ScratchFiles>),
+        };
+        let mut inputs: Vec<_> = (0..INPUTS).map(|_| table.job_cursor(reading.clone())).collect();
+        inputs.iter_mut().for_each(|input| input.seek_to_first().unwrap());
+        let held = ledger.held_bytes() / LARGE_BYTES as u64;
+        assert!(if is_full { held >= 2 * INPUTS as u64 } else { held <= 8 }, "{held} MiB with {codec}");
+        for entry in &sample {
+            for input in &mut inputs {
+                assert!(input.value() == entry.value, "another value with {codec}");
+                input.next().unwrap();
+            }
+        }
+        let waited = scratch.files.load(Ordering::Relaxed) as usize;
+        assert!(if is_full { waited == 0 } else { waited > INPUTS }, "{waited} with {codec}");
+        drop(inputs);
+        assert_eq!(ledger.held_bytes(), 0);
+    }
 }
 
 /// A write that fails gives back the turn and the buffers.

@@ -15,8 +15,8 @@ use esker_env::fault::StrictFs;
 use esker_env::{FileSystem, OpenMode, Random, SeededRandom};
 use esker_version::frame::{HEADER_LEN, ManifestHeader, RECORD_ALIGN, RECORD_HEADER_LEN};
 use esker_version::{
-    CURRENT_NAME, Current, DatabaseState, EditOp, KeyRange, LevelIndex, LogLife, PartFlags, PartMeta,
-    Recovery, VersionEdit, manifest_name, recover,
+    CURRENT_NAME, Current, DatabaseState, EditOp, JobFigures, KeyRange, KeyspaceFigures, LevelFigures,
+    LevelIndex, LogLife, PartFlags, PartMeta, Recovery, VersionEdit, manifest_name, recover,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -233,16 +233,31 @@ fn valid_edits(random: &SeededRandom, mut state: DatabaseState) -> Vec<VersionEd
             keyspace_edit(&mut edit, random, &mut state, keyspace);
         }
         consumer_edit(&mut edit, random, &state);
-        match random.below(4) {
+        match random.below(5) {
             0 => edit.push(EditOp::TimeFloor(random.below(1 << 50))),
             1 => edit.push(EditOp::Counter { number: random.below(9) as u32, value: random.next_u64() }),
-            2 => edit.push(EditOp::DurablePosition(LogId(random.below(99)), random.below(1 << 30))),
+            // Also of a keyspace that is gone, or was never there.
+            2 => edit.push(EditOp::Figures { keyspace, figures: Arc::new(figures(random)) }),
+            3 => edit.push(EditOp::DurablePosition(LogId(random.below(99)), random.below(1 << 30))),
             _ => &mut edit,
         };
         state.apply(&edit).expect("it was made for this state");
         edits.push(edit);
     }
     edits
+}
+
+fn figures(random: &SeededRandom) -> KeyspaceFigures {
+    let number = || random.below(1 << 48) >> random.below(48);
+    let mut figures = KeyspaceFigures::default();
+    (figures.writes.put_bytes, figures.lookups.lookups, figures.scans.long) = (number(), number(), number());
+    if random.below(2) == 0 {
+        figures.jobs.push(JobFigures { cause: "flush".into(), jobs: number(), ..JobFigures::default() });
+    }
+    for level in [0, 2, 63].into_iter().filter_map(LevelIndex::new) {
+        figures.levels.push(LevelFigures { written_bytes: number(), ..LevelFigures::new(level) });
+    }
+    figures
 }
 
 /// Consumers of changes are created, moved and removed, and log ids end.

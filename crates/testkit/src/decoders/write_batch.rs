@@ -80,7 +80,7 @@ pub fn accepts(bytes: &[u8]) -> bool {
         assert_eq!(reread.to_bytes().expect("what was read can be stored"), again);
         match db.write_with(&batch, Durability::None) {
             // Half of the memory budget is the limit of a batch.
-            Ok(()) | Err(Error::Full(_)) => {}
+            Ok(_) | Err(Error::Full(_)) => {}
             Err(error) => panic!("a batch that was read is not written: {error}"),
         }
         true

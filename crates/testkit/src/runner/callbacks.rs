@@ -29,7 +29,7 @@ impl Runner {
             match call {
                 Call::Update => keyspace.fetch_update(key, |_| panic()).map(drop),
                 Call::Read => keyspace.get_with(key, |_| panic()),
-                Call::Options => keyspace.update_options(|_| panic()),
+                Call::Options => keyspace.update_options(|_| panic()).map(|_| ()),
                 Call::Transaction => db.transact(|transaction| {
                     transaction.put(keyspace, key, b"of a transaction that panics")?;
                     panic()

@@ -21,7 +21,7 @@ pub(crate) use edits::{PlainChange, effective, key_bounds, plain_change, plain_c
 pub(crate) use following::keeps_little;
 pub use mark::Mark;
 
-use crate::events::EventAudit;
+use crate::events::{AtOpen, EventAudit};
 use crate::follower::Follower;
 use crate::open_transaction::OpenTransaction;
 use crate::operators::Chain;
@@ -31,13 +31,11 @@ use crate::script::{Op, Plan};
 use crate::{Failure, Outcome, SPACES, ensure};
 use esker::backup::BackupId;
 use esker::parts::StepBackground;
-use esker::parts::base::FileNumber;
 use esker::parts::env::fault::StrictFs;
 use esker::parts::env::{Background, Clock, Env, FileSystem, ManualClock};
 use esker::{Database, Keyspace, KeyspaceOptions, Options, Snapshot};
 use keyspaces::stored;
 use neighbour::Neighbour;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +67,7 @@ pub struct Runner {
     clock: Option<Arc<ManualClock>>,
     flush_on_close: bool,
     /// The events since the open, and the files of that time.
-    audit: Option<(EventAudit, BTreeSet<FileNumber>)>,
+    audit: Option<(EventAudit, AtOpen)>,
     /// The backups there are, oldest first, and the last commit in each.
     backups: Vec<(BackupId, usize)>,
     neighbour: Neighbour,
@@ -158,7 +156,8 @@ impl Runner {
         }
         let audit = EventAudit::default();
         let db = Database::open_with(&self.dir, audit.watch(options))?;
-        self.audit = Some((audit, EventAudit::files(&db)));
+        let at_open = EventAudit::at_open(&db)?;
+        self.audit = Some((audit, at_open));
         self.attach(db)
     }
 

@@ -7,7 +7,7 @@ use crate::operators::Operator;
 use crate::oracle::{Change, Written, over};
 use crate::script::{Action, Edit, WriteMethod};
 use crate::{Failure, Filler, Outcome, ensure};
-use esker::{Durability, Error, Expiry, Keyspace, WriteOptions};
+use esker::{Database, Durability, Error, Expiry, Keyspace, WriteBatch, WriteOptions};
 use std::collections::BTreeSet;
 use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
@@ -74,6 +74,48 @@ impl Runner {
         }
     }
 
+    /// Writes edits by a batch.
+    fn write_as_batch(
+        &self,
+        edits: &[Edit],
+        keyspaces: &[Keyspace],
+        how: WriteMethod,
+        durability: Durability,
+    ) -> Outcome<esker::Result<()>> {
+        let db = self.db()?;
+        let mut batch = db.batch();
+        for (edit, keyspace) in edits.iter().zip(keyspaces) {
+            match edit.action {
+                Action::PutFor(value, ttl_ms) => {
+                    batch.put_with(
+                        keyspace,
+                        edit.key.bytes(),
+                        value.bytes(),
+                        Expiry::After(self.ttl(ttl_ms)),
+                    );
+                }
+                Action::Merge(operand) => batch.merge(keyspace, edit.key.bytes(), operand.bytes()),
+                Action::MergeFor(operand, ttl_ms) => {
+                    let ttl = self.ttl(ttl_ms);
+                    batch.merge_with(keyspace, edit.key.bytes(), operand.bytes(), Expiry::After(ttl));
+                }
+                _ => put_into(&mut batch, keyspace, edit),
+            }
+        }
+        let written = edits.iter().filter(|edit| !is_empty_range(edit)).count();
+        ensure!(batch.len() == written, "a batch of {} says it has {}", edits.len(), batch.len());
+        if how == WriteMethod::Parsed {
+            let parsed = db.batch_from_bytes(&batch.to_bytes()?)?;
+            ensure!(parsed.iter().eq(batch.iter()), "a batch changed on its way through bytes");
+            batch = parsed;
+        }
+        let options = match how {
+            WriteMethod::Try => WriteOptions::new().no_stall(),
+            _ => durability.into(),
+        };
+        write_batch(db, &batch, options)
+    }
+
     /// Carries out a write; `Ok(false)` if it was refused, which a write that must not stall may be.
     pub(crate) fn write(
         &mut self,
@@ -92,40 +134,10 @@ impl Runner {
             (WriteMethod::Transaction, ..) => {
                 write_transaction(self.db()?, edits, &keyspaces, durability, |ms| self.ttl(ms))
             }
-            _ => {
-                let db = self.db()?;
-                let mut batch = db.batch();
-                for (edit, keyspace) in edits.iter().zip(&keyspaces) {
-                    match edit.action {
-                        Action::PutFor(value, ttl_ms) => {
-                            batch.put_with(
-                                keyspace,
-                                edit.key.bytes(),
-                                value.bytes(),
-                                Expiry::After(self.ttl(ttl_ms)),
-                            );
-                        }
-                        Action::Merge(operand) => batch.merge(keyspace, edit.key.bytes(), operand.bytes()),
-                        Action::MergeFor(operand, ttl_ms) => {
-                            let ttl = self.ttl(ttl_ms);
-                            batch.merge_with(keyspace, edit.key.bytes(), operand.bytes(), Expiry::After(ttl));
-                        }
-                        _ => put_into(&mut batch, keyspace, edit),
-                    }
-                }
-                let written = edits.iter().filter(|edit| !is_empty_range(edit)).count();
-                ensure!(batch.len() == written, "a batch of {} says it has {}", edits.len(), batch.len());
-                if how == WriteMethod::Parsed {
-                    let parsed = db.batch_from_bytes(&batch.to_bytes()?)?;
-                    ensure!(parsed.iter().eq(batch.iter()), "a batch changed on its way through bytes");
-                    batch = parsed;
-                }
-                if how == WriteMethod::Try {
-                    db.write_with(&batch, WriteOptions::new().no_stall())
-                } else {
-                    db.write_with(&batch, durability)
-                }
+            (WriteMethod::Indexed, ..) => {
+                write_indexed(self.db()?, edits, &keyspaces, durability, |ms| self.ttl(ms))?
             }
+            _ => self.write_as_batch(edits, &keyspaces, how, durability)?,
         };
         match written {
             Err(Error::WouldStall { .. }) if how == WriteMethod::Try => return Ok(false),
@@ -216,4 +228,54 @@ impl Runner {
     pub(crate) fn default_ttl(&self, space: usize) -> Option<Duration> {
         self.spaces[space].as_ref()?.options().ttl_by_default()
     }
+}
+
+/// Writes edits by a batch that shows what it will store: each key reads the same over the batch before it is
+/// written, and without it afterwards.
+fn write_indexed(
+    db: &Database,
+    edits: &[Edit],
+    keyspaces: &[Keyspace],
+    durability: Durability,
+    ttl: impl Fn(u32) -> Duration,
+) -> Outcome<esker::Result<()>> {
+    let mut batch = db.indexed_batch();
+    for (edit, keyspace) in edits.iter().zip(keyspaces) {
+        let key = edit.key.bytes();
+        match (edit.action, range_of(edit)) {
+            (Action::Put(value), _) => batch.put(keyspace, key, value.bytes())?,
+            (Action::PutFor(value, ms), _) => {
+                batch.put_with(keyspace, key, value.bytes(), Expiry::After(ttl(ms)))?;
+            }
+            (Action::Merge(operand), _) => batch.merge(keyspace, key, operand.bytes())?,
+            (Action::MergeFor(operand, ms), _) => {
+                batch.merge_with(keyspace, key, operand.bytes(), Expiry::After(ttl(ms)))?;
+            }
+            (_, Some(range)) => batch.delete_range(keyspace, range)?,
+            _ => batch.delete(keyspace, key)?,
+        }
+    }
+    let shown: Vec<_> = (edits.iter().zip(keyspaces))
+        .map(|(edit, keyspace)| batch.over(keyspace).get_with_expiry(edit.key.bytes()))
+        .collect::<esker::Result<_>>()?;
+    let written = write_batch(db, &batch.to_batch()?, durability.into())?;
+    if written.is_ok() {
+        for ((edit, keyspace), shown) in edits.iter().zip(keyspaces).zip(shown) {
+            let stored = keyspace.get_with_expiry(edit.key.bytes())?;
+            ensure!(stored == shown, "a batch showed {shown:?} for {edit:?}, and stored {stored:?}");
+        }
+    }
+    Ok(written)
+}
+
+/// Writes a batch, whose last sequence number is then the last one that readers see.
+fn write_batch(db: &Database, batch: &WriteBatch, options: WriteOptions) -> Outcome<esker::Result<()>> {
+    Ok(match db.write_with(batch, options) {
+        Ok(last) => {
+            let visible = db.snapshot().seqno();
+            ensure!(last == visible, "a batch says that {last} was its last, and {visible} is");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    })
 }

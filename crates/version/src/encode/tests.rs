@@ -1,4 +1,5 @@
 use super::*;
+use crate::figures::{JobFigures, LevelFigures, WriteFigures};
 use esker_env::SeededRandom;
 
 fn some_key(random: &SeededRandom) -> Key {
@@ -48,13 +49,29 @@ fn some_part(random: &SeededRandom) -> PartMeta {
     part
 }
 
+fn some_figures(random: &SeededRandom) -> KeyspaceFigures {
+    let levels = (0..random.below(4) as u8).map(|number| LevelFigures {
+        written_bytes: random.below(1 << 50),
+        filter_probes: random.below(1 << 40),
+        ..LevelFigures::new(LevelIndex::new(number * 21).unwrap())
+    });
+    let job =
+        |cause: &str| JobFigures { cause: cause.into(), jobs: random.below(9), ..JobFigures::default() };
+    KeyspaceFigures {
+        writes: WriteFigures { put_bytes: random.below(1 << 50), ..WriteFigures::default() },
+        jobs: ["flush", "zusammenführen"].map(job).to_vec(),
+        levels: levels.collect(),
+        ..KeyspaceFigures::default()
+    }
+}
+
 fn some_op(random: &SeededRandom) -> EditOp {
     let id = KeyspaceId(random.below(300) as u32);
     let level = LevelIndex::new(random.below(64) as u8).unwrap();
     let number = random.below(u64::MAX) >> (1 + random.below(63));
     let (seqno, amount) = (SeqNo::new(number).min(SeqNo::MAX_STORED), number.min(MAX_AMOUNT));
     let name: Arc<str> = format!("käse{}", random.below(9)).into();
-    match random.below(21) {
+    match random.below(22) {
         0 => EditOp::Snapshot,
         1 => EditOp::CreateKeyspace { id, name, options: some_key(random) },
         2 => EditOp::DropKeyspace { id },
@@ -92,6 +109,7 @@ fn some_op(random: &SeededRandom) -> EditOp {
             };
             EditOp::AddBlobFile { keyspace: id, file }
         }
+        20 => EditOp::Figures { keyspace: id, figures: Arc::new(some_figures(random)) },
         _ => EditOp::Counter { number: id.get(), value: number },
     }
 }
@@ -206,5 +224,24 @@ fn numbers_that_no_database_reaches_are_damage() {
         let mut payload = Vec::new();
         edit.encode(&mut payload);
         assert_eq!(VersionEdit::decode(&payload).is_ok(), is_accepted, "{edit:?}");
+    }
+}
+
+/// LF1.
+#[test]
+fn figures_that_cannot_be_read_are_left_out_and_the_rest_of_the_edit_counts() {
+    let figures = EditOp::Figures { keyspace: KeyspaceId(3), figures: Arc::default() };
+    let mut body = Vec::new();
+    let field = encode_op(&figures, &mut body);
+    // Counts beyond every limit, a field that is cut, a level that there is not.
+    let mut too_many = body.clone();
+    too_many.extend([4, 12, 255, 255, 255, 255, 255, 255, 255, 127, 0, 0, 0, 0]);
+    for damaged in [&[3, 2, 9][..], &[3, 10, 1, 200], &[], &[255; 12], &too_many] {
+        let mut payload = Vec::new();
+        put_varint(&mut payload, field);
+        put_prefixed(&mut payload, damaged);
+        VersionEdit { ops: vec![EditOp::TimeFloor(9)] }.encode(&mut payload);
+        let edit = VersionEdit::decode(&payload).expect("the edit is read");
+        assert_eq!(edit.ops, [EditOp::TimeFloor(9)], "{damaged:?}");
     }
 }

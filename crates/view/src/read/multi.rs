@@ -1,17 +1,18 @@
 //! Multi-get: the same sources in the same order, but all keys pass one source before the next, so that their
 //! cache misses overlap.
 
-use crate::Value;
 use crate::lookup_counts::LOOKUP_READS;
 use crate::read::pinned::Pinned;
 use crate::read::range_tombstones::cover_at;
-use crate::read::resolve::{Resolved, resolve};
+use crate::read::resolve::{ExpirySink, Resolution, Resolved, resolve};
 use crate::semantics::ReadTime;
 use crate::tree::{Access, TreePart, TreeRun};
+use crate::value::{Value, ValueWithExpiry};
 use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_filter::watch::is_sampled;
 use esker_memtable::Memtable;
 use esker_sst::{Lookup, MAX_LOOKUPS, PinnedValue, TableHit};
+use std::cell::Cell;
 
 /// Memory of blocks that the values of one multi-get may keep; later values are copied, unless they fill most
 /// of their block. Twenty thousand values would otherwise keep as many blocks, which the cache cannot count.
@@ -22,23 +23,64 @@ impl Pinned {
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         multi_get(self, keys)
     }
+
+    /// The values of many keys with their expiries, in the order of the keys.
+    pub fn multi_get_with_expiry<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<ValueWithExpiry>>> {
+        let expiries = vec![Cell::new(None); keys.len()];
+        let mut reading = Reading { time: self.time, pinned_bytes: 0 };
+        let mut values = no_values(keys.len());
+        let groups = keys.chunks(MAX_LOOKUPS).zip(values.chunks_mut(MAX_LOOKUPS));
+        for ((keys, values), expiries) in groups.zip(expiries.chunks(MAX_LOOKUPS)) {
+            reading.group(self, keys, expiries, values)?;
+        }
+        let with_expiry = |(value, expiry): (Option<Value>, &Cell<Option<u64>>)| {
+            value.map(|value| ValueWithExpiry::new(value, expiry.get()))
+        };
+        Ok(values.into_iter().zip(&expiries).map(with_expiry).collect())
+    }
 }
 
 /// The value of each key for a reader at this moment, in the order of the keys.
 pub fn multi_get<K: AsRef<[u8]>>(pinned: &Pinned, keys: &[K]) -> Result<Vec<Option<Value>>> {
-    let (mut time, mut pinned_bytes) = (pinned.time, 0);
-    let mut values = Vec::new();
-    values.resize_with(keys.len(), || None);
+    let mut reading = Reading { time: pinned.time, pinned_bytes: 0 };
+    let mut values = no_values(keys.len());
     for (keys, values) in keys.chunks(MAX_LOOKUPS).zip(values.chunks_mut(MAX_LOOKUPS)) {
-        let mut group = Group::new(pinned, keys, pinned_bytes);
-        group.fill(&mut time, values)?;
-        pinned_bytes = group.pinned_bytes;
+        reading.group(pinned, keys, (), values)?;
     }
     Ok(values)
 }
 
+fn no_values(count: usize) -> Vec<Option<Value>> {
+    let mut values = Vec::new();
+    values.resize_with(count, || None);
+    values
+}
+
+/// What the groups of one multi-get share.
+struct Reading {
+    time: ReadTime,
+    /// Memory of blocks that the values so far keep, at most.
+    pinned_bytes: usize,
+}
+
+impl Reading {
+    #[inline]
+    fn group<K: AsRef<[u8]>>(
+        &mut self,
+        pinned: &Pinned,
+        keys: &[K],
+        expiry: impl ExpirySink,
+        values: &mut [Option<Value>],
+    ) -> Result<()> {
+        let mut group = Group::new(pinned, keys, self.pinned_bytes, expiry);
+        group.fill(&mut self.time, values)?;
+        self.pinned_bytes = group.pinned_bytes;
+        Ok(())
+    }
+}
+
 /// Up to [`MAX_LOOKUPS`] keys on their way through the sources.
-struct Group<'k> {
+struct Group<'k, E> {
     pinned: &'k Pinned,
     keys: [&'k [u8]; MAX_LOOKUPS],
     hashes: [u64; MAX_LOOKUPS],
@@ -49,10 +91,17 @@ struct Group<'k> {
     pending: u32,
     /// Memory of blocks that the values of this multi-get keep, at most.
     pinned_bytes: usize,
+    /// Receives the expiries of the values.
+    expiry: E,
 }
 
-impl<'k> Group<'k> {
-    fn new<K: AsRef<[u8]>>(pinned: &'k Pinned, keys: &'k [K], pinned_bytes: usize) -> Group<'k> {
+impl<'k, E: ExpirySink> Group<'k, E> {
+    fn new<K: AsRef<[u8]>>(
+        pinned: &'k Pinned,
+        keys: &'k [K],
+        pinned_bytes: usize,
+        expiry: E,
+    ) -> Group<'k, E> {
         let mut group = Group {
             pinned,
             keys: [&[]; MAX_LOOKUPS],
@@ -61,6 +110,7 @@ impl<'k> Group<'k> {
             len: keys.len(),
             pending: 0,
             pinned_bytes,
+            expiry,
         };
         for (at, key) in keys.iter().enumerate() {
             group.keys[at] = key.as_ref();
@@ -171,7 +221,7 @@ impl<'k> Group<'k> {
     }
 }
 
-impl Group<'_> {
+impl<E: ExpirySink> Group<'_, E> {
     /// The result of the newest visible version of the key at this index.
     #[inline]
     fn meaning_of(&self, time: &mut ReadTime, at: usize, tag: Tag, value: &[u8]) -> Result<Resolved> {
@@ -181,7 +231,11 @@ impl Group<'_> {
         if tag.is_plain_put() {
             return Ok(Resolved::Value { from: 0 });
         }
-        resolve(&self.pinned.view, time, tag, self.keys[at], value)
+        let Resolution { value, expiry_ms } = resolve(&self.pinned.view, time, tag, self.keys[at], value)?;
+        if let Some(expiry_ms) = expiry_ms {
+            self.expiry.note(at, expiry_ms);
+        }
+        Ok(value)
     }
 
     /// Counts a value that keeps its block in memory; false once the values keep as much as they may, and a

@@ -23,6 +23,11 @@ impl Pinned {
         Pinned { view: self.view.kept(), ..self }
     }
 
+    /// One more of the same moment, for longer use than one read.
+    pub fn again(&self) -> Pinned {
+        Pinned { view: self.view.again(), ..*self }
+    }
+
     /// Reads the value of `key` that a pointer in this view refers to.
     #[cold]
     pub fn fetch(&self, key: &[u8], pointer: &[u8]) -> Result<Value> {

@@ -1,15 +1,16 @@
 //! Point lookup: finds the newest visible version of one key.
 
-use crate::Value;
 use crate::lookup_tracer::LookupTracer;
 use crate::read::last_run_predictor;
 use crate::read::pinned::Pinned;
 use crate::read::range_tombstones::cover_at;
-use crate::read::resolve::{Resolved, resolve};
+use crate::read::resolve::{End, ExpirySink, Resolution, Resolved, resolve};
 use crate::tree::{Access, TreePart, TreeRun};
+use crate::value::{Value, ValueWithExpiry};
 use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_filter::watch::is_sampled;
 use esker_sst::{PinnedValue, PreparedLookup, Table};
+use std::cell::Cell;
 
 /// Runs whose filters are prefetched together before the first source is searched. Further runs are searched
 /// one after the other: a lookup through that many is slow for other reasons.
@@ -33,7 +34,28 @@ impl Pinned {
     /// The value of a key.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
-        Ok(match lookup(self, key)? {
+        self.value_of(key, lookup(self, key)?)
+    }
+
+    /// The value of a key and its expiry.
+    pub fn get_with_expiry(&self, key: &[u8]) -> Result<Option<ValueWithExpiry>> {
+        let (found, expiry_ms) = lookup_with_expiry(self, key)?;
+        let value = self.value_of(key, found)?;
+        Ok(value.map(|value| ValueWithExpiry::new(value, expiry_ms)))
+    }
+
+    /// When the value of a key ends. A large value is not read.
+    pub fn end(&self, key: &[u8]) -> Result<End> {
+        Ok(match lookup_with_expiry(self, key)? {
+            (LookupResult::Absent, _) => End::Past,
+            (_, None) => End::Never,
+            (_, Some(expiry_ms)) => End::At(expiry_ms),
+        })
+    }
+
+    #[inline(always)]
+    fn value_of(&self, key: &[u8], found: LookupResult<'_>) -> Result<Option<Value>> {
+        Ok(match found {
             LookupResult::Borrowed(value) => Some(Value::copied(value)),
             LookupResult::Pinned(value) => Some(Value::pinned(value)),
             LookupResult::Folded(value) => Some(Value::owned(value)),
@@ -68,7 +90,18 @@ pub fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<LookupResult<'v>> {
     if is_sampled(hash) {
         return traced(pinned, key, hash);
     }
-    search(pinned, key, hash, &mut ())
+    search(pinned, key, hash, &mut (), ())
+}
+
+/// The value of `key` for a reader at this moment, and when it expires, in milliseconds since 1970.
+fn lookup_with_expiry<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<(LookupResult<'v>, Option<u64>)> {
+    let (hash, tree, expiry) = (checksum::key_hash(key), &pinned.view.tree, Cell::new(None));
+    let sink = std::slice::from_ref(&expiry);
+    let found = match is_sampled(hash) {
+        true => search(pinned, key, hash, &mut tree.watch.trace(&tree.runs), sink)?,
+        false => search(pinned, key, hash, &mut (), sink)?,
+    };
+    Ok((found, expiry.get()))
 }
 
 /// The same, with every step traced.
@@ -76,7 +109,7 @@ pub fn lookup<'v>(pinned: &'v Pinned, key: &[u8]) -> Result<LookupResult<'v>> {
 #[inline(never)]
 fn traced<'v>(pinned: &'v Pinned, key: &[u8], hash: u64) -> Result<LookupResult<'v>> {
     let tree = &pinned.view.tree;
-    search(pinned, key, hash, &mut tree.watch.trace(&tree.runs))
+    search(pinned, key, hash, &mut tree.watch.trace(&tree.runs), ())
 }
 
 #[inline(always)]
@@ -85,9 +118,10 @@ fn search<'v>(
     key: &[u8],
     hash: u64,
     tracer: &mut impl LookupTracer,
+    expiry: impl ExpirySink,
 ) -> Result<LookupResult<'v>> {
     let (view, seqno) = (&*pinned.view, pinned.seqno);
-    let wanted = KeyLookup { pinned, key, hash, cover: cover_at(view, key, seqno)? };
+    let wanted = KeyLookup { pinned, key, hash, cover: cover_at(view, key, seqno)?, expiry };
     // All cache lines that the filters need are prefetched first, so that their misses overlap each other and
     // the memtables' search.
     let mut candidates: [Option<&TreePart>; PREFETCHED_RUNS] = [None; PREFETCHED_RUNS];
@@ -155,15 +189,17 @@ enum ProbedPart<'t> {
 }
 
 /// A key on its way through the sources.
-struct KeyLookup<'a> {
+struct KeyLookup<'a, E> {
     pinned: &'a Pinned,
     key: &'a [u8],
     hash: u64,
     /// Versions older than this are deleted, wherever they are.
     cover: SeqNo,
+    /// Receives the expiry of the value.
+    expiry: E,
 }
 
-impl KeyLookup<'_> {
+impl<E: ExpirySink> KeyLookup<'_, E> {
     /// Whether the newest visible version of the key is a plain value in place: nearly always.
     #[inline]
     fn is_plain(&self, tag: Tag) -> bool {
@@ -176,7 +212,12 @@ impl KeyLookup<'_> {
         if tag.seqno() < self.cover {
             return Ok(Resolved::Absent);
         }
-        resolve(&self.pinned.view, &mut { self.pinned.time }, tag, self.key, value)
+        let Resolution { value, expiry_ms } =
+            resolve(&self.pinned.view, &mut { self.pinned.time }, tag, self.key, value)?;
+        if let Some(expiry_ms) = expiry_ms {
+            self.expiry.note(0, expiry_ms);
+        }
+        Ok(value)
     }
 
     /// The result of the run at this index; `None` if it holds no visible version.

@@ -1,11 +1,11 @@
 //! Range iterator: owned entries, from both ends.
 
-use crate::Value;
 use crate::read::cursor::visible;
 use crate::read::open_readers::ReaderSlot;
 use crate::read::pinned::Pinned;
 use crate::read::scan_tally::ScanTally;
 use crate::read::source::Source;
+use crate::value::{Value, ValueWithExpiry};
 use esker_base::{Error, Result};
 use esker_iter::{Bounds, DoubleEnded, MergingCursor, Reader, Visible};
 use std::iter::FusedIterator;
@@ -129,3 +129,44 @@ impl DoubleEndedIterator for Range {
 }
 
 impl FusedIterator for Range {}
+
+/// The entries of a [`Range`], each value with its expiry; [`Range::with_expiry`] makes one.
+#[derive(Debug)]
+pub struct RangeWithExpiry(Range);
+
+impl Range {
+    /// The entries not returned yet, each value with its expiry. Costs no further read.
+    pub fn with_expiry(self) -> RangeWithExpiry {
+        RangeWithExpiry(self)
+    }
+}
+
+impl RangeWithExpiry {
+    fn item(
+        &self,
+        entry: Result<(Value, Value)>,
+        expiry_ms: fn(&DoubleEnded<RangeView>) -> Option<u64>,
+    ) -> Result<(Value, ValueWithExpiry)> {
+        let (key, value) = entry?;
+        let expiry_ms = self.0.entries.as_ref().ok().and_then(expiry_ms);
+        Ok((key, ValueWithExpiry::new(value, expiry_ms)))
+    }
+}
+
+impl Iterator for RangeWithExpiry {
+    type Item = Result<(Value, ValueWithExpiry)>;
+
+    fn next(&mut self) -> Option<Result<(Value, ValueWithExpiry)>> {
+        let entry = self.0.next()?;
+        Some(self.item(entry, DoubleEnded::front_expiry_ms))
+    }
+}
+
+impl DoubleEndedIterator for RangeWithExpiry {
+    fn next_back(&mut self) -> Option<Result<(Value, ValueWithExpiry)>> {
+        let entry = self.0.next_back()?;
+        Some(self.item(entry, DoubleEnded::back_expiry_ms))
+    }
+}
+
+impl FusedIterator for RangeWithExpiry {}

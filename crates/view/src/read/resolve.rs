@@ -4,9 +4,17 @@ use crate::read::versions::visit_versions;
 use crate::semantics::ReadTime;
 use crate::super_version::SuperVersion;
 use esker_base::expiry::{EXPIRY_LEN, is_over};
-use esker_base::{Result, SeqNo, Tag};
+use esker_base::{Result, Tag};
 use esker_iter::{FullMerge, Meaning, meaning, split_expiry, without_operator};
-use std::ops::ControlFlow;
+use std::cell::Cell;
+
+/// The value of a key for a reader, and when it expires.
+pub struct Resolution {
+    /// The value.
+    pub value: Resolved,
+    /// When it expires, in milliseconds since 1970; `None` if it does not.
+    pub expiry_ms: Option<u64>,
+}
 
 /// The value of a key for a reader.
 pub enum Resolved {
@@ -35,32 +43,47 @@ pub fn resolve(
     tag: Tag,
     key: &[u8],
     value: &[u8],
-) -> Result<Resolved> {
-    Ok(match meaning(tag, key)? {
-        Meaning::Present => Resolved::Value { from: 0 },
-        Meaning::Absent => Resolved::Absent,
-        Meaning::Operand => match fold(view, time, key, tag)?.0 {
-            Some(value) => Resolved::Folded(value),
-            None => Resolved::Absent,
-        },
-        Meaning::Expiring => {
-            let (expiry_ms, _) = split_expiry(tag, key, value)?;
-            if is_over(expiry_ms, time.fix(&view.semantics)) {
-                Resolved::Absent
-            } else {
-                Resolved::Value { from: EXPIRY_LEN }
-            }
+) -> Result<Resolution> {
+    let mut expiring = |value_behind| {
+        let (expiry_ms, _) = split_expiry(tag, key, value)?;
+        let is_over = is_over(expiry_ms, time.fix(&view.semantics));
+        let value = if is_over { Resolved::Absent } else { value_behind };
+        Ok(Resolution { value, expiry_ms: Some(expiry_ms) })
+    };
+    let lasting = |value| Ok(Resolution { value, expiry_ms: None });
+    match meaning(tag, key)? {
+        Meaning::Present => lasting(Resolved::Value { from: 0 }),
+        Meaning::Absent => lasting(Resolved::Absent),
+        Meaning::Large => lasting(Resolved::Large { from: 0 }),
+        Meaning::Expiring => expiring(Resolved::Value { from: EXPIRY_LEN }),
+        Meaning::ExpiringLarge => expiring(Resolved::Large { from: EXPIRY_LEN }),
+        Meaning::Operand => {
+            let (value, expiry_ms) = fold(view, time, key, tag)?;
+            Ok(Resolution { value: value.map_or(Resolved::Absent, Resolved::Folded), expiry_ms })
         }
-        Meaning::Large => Resolved::Large { from: 0 },
-        Meaning::ExpiringLarge => {
-            let (expiry_ms, _) = split_expiry(tag, key, value)?;
-            if is_over(expiry_ms, time.fix(&view.semantics)) {
-                Resolved::Absent
-            } else {
-                Resolved::Large { from: EXPIRY_LEN }
-            }
-        }
-    })
+    }
+}
+
+/// Receives the expiry of what a lookup finds.
+///
+/// A lookup is compiled for each receiver, so that reads of values alone do nothing for expiries.
+pub trait ExpirySink: Copy {
+    /// The value of the key at this index expires at this time, in milliseconds since 1970. Not called for a
+    /// value that does not expire; may be called for one that has expired.
+    fn note(self, at: usize, expiry_ms: u64);
+}
+
+/// No expiry is asked for.
+impl ExpirySink for () {
+    #[inline(always)]
+    fn note(self, _: usize, _: u64) {}
+}
+
+/// One place for each key of the lookup.
+impl ExpirySink for &[Cell<Option<u64>>] {
+    fn note(self, at: usize, expiry_ms: u64) {
+        self[at].set(Some(expiry_ms));
+    }
 }
 
 /// Resolves the merge operands of a key from this version on; also returns when the last of them expires, if
@@ -98,31 +121,4 @@ pub enum End {
     At(u64),
     /// It does not expire.
     Never,
-}
-
-/// When the value of `key` that is visible at `seqno` and `time` ends.
-pub fn end_of(view: &SuperVersion, time: &mut ReadTime, key: &[u8], seqno: SeqNo) -> Result<End> {
-    let mut end = End::Past;
-    let mut operand = None;
-    visit_versions(view, key, seqno, |tag, value| {
-        end = match meaning(tag, key)? {
-            Meaning::Operand => {
-                operand = Some(tag);
-                End::Past
-            }
-            Meaning::Absent => End::Past,
-            Meaning::Present | Meaning::Large => End::Never,
-            Meaning::Expiring | Meaning::ExpiringLarge => {
-                let (expiry_ms, _) = split_expiry(tag, key, value)?;
-                if is_over(expiry_ms, time.fix(&view.semantics)) { End::Past } else { End::At(expiry_ms) }
-            }
-        };
-        Ok(ControlFlow::Break(()))
-    })?;
-    let Some(operand) = operand else { return Ok(end) };
-    Ok(match fold(view, time, key, operand)? {
-        (None, _) => End::Past,
-        (Some(_), None) => End::Never,
-        (Some(_), Some(end_ms)) => End::At(end_ms),
-    })
 }

@@ -18,7 +18,7 @@ const TOLD_TOGETHER: u64 = 64;
 /// Watched scans call the engine after this many: some ten milliseconds of scanning.
 pub const NOTIFY_EVERY: u64 = 4096;
 
-/// The scans of one keyspace since the open. They carry no other data: relaxed additions suffice.
+/// The scans of one keyspace. They carry no other data: relaxed additions suffice.
 #[derive(Debug, Default)]
 pub struct ScanCounts {
     /// The most entries of a short scan, less one.
@@ -92,7 +92,19 @@ impl ScanCounts {
         }
     }
 
+    /// Adds what earlier opens of the database counted.
+    pub fn restore(&self, scans: &Scans) {
+        self.add_counts(scans);
+    }
+
     fn add(&self, scans: &Scans) {
+        self.add_counts(scans);
+        if self.is_watched.load(Relaxed) && self.total() % NOTIFY_EVERY < scans.short + scans.long {
+            self.notify();
+        }
+    }
+
+    fn add_counts(&self, scans: &Scans) {
         for (counter, more) in [
             (&self.short, scans.short),
             (&self.short_entries, scans.short_entries),
@@ -102,9 +114,6 @@ impl ScanCounts {
             if more > 0 {
                 counter.fetch_add(more, Relaxed);
             }
-        }
-        if self.is_watched.load(Relaxed) && self.total() % NOTIFY_EVERY < scans.short + scans.long {
-            self.notify();
         }
     }
 

@@ -41,7 +41,7 @@
 use crate::paths;
 use crate::tree::TableFiles;
 use crate::tree::unreadable::Refusal;
-use esker_base::{Error, FileNumber, KeyspaceId, QuarantinedRange, Result};
+use esker_base::{Error, FileNumber, KeyspaceId, QuarantinedRange, ResidentOnly, Result};
 use esker_blob::{BlobPointer, BlobReader, ExpectedBlob};
 use esker_env::OpenMode;
 use esker_iter::LargeValues;
@@ -86,6 +86,8 @@ impl LargeFile {
     /// The open file.
     pub fn reader(self: &Arc<Self>) -> Result<Arc<BlobReader>> {
         self.refusal.check()?;
+        // Large values are not cached, so each use is a read of the file.
+        ResidentOnly::check(&self.path)?;
         let mut open = self.open.lock();
         if let Some(reader) = &*open {
             return Ok(Arc::clone(reader));

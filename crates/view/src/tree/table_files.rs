@@ -104,6 +104,11 @@ impl TableFiles {
         Arc::clone(self.watches.lock().entry(keyspace).or_default().filters.get_or_insert_default())
     }
 
+    /// The statistics of the filters of a keyspace's tables, if anything was counted.
+    pub fn known_watch_of(&self, keyspace: KeyspaceId) -> Option<Arc<FilterWatch>> {
+        self.watches.lock().get(&keyspace).and_then(|watches| watches.filters.clone())
+    }
+
     /// The statistics of lookups of a keyspace.
     pub fn lookup_stats_of(&self, keyspace: KeyspaceId) -> Arc<LookupStats> {
         Arc::clone(&self.watches.lock().entry(keyspace).or_default().reads)

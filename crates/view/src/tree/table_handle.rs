@@ -44,7 +44,7 @@
 use super::table_cache::RingPosition;
 use super::table_files::TableFiles;
 use super::unreadable::Refusal;
-use esker_base::{Error, FileNumber, KeyspaceId, QuarantinedRange, Result};
+use esker_base::{Error, FileNumber, KeyspaceId, QuarantinedRange, ResidentOnly, Result};
 use esker_env::TimedFile;
 use esker_iter::RangeTombstones;
 use esker_sst::{ExpectedTable, Table, TableIdentity};
@@ -295,6 +295,7 @@ impl FileIdentity {
 
     fn open_file(&self, open: &mut OpenState) -> Result<Arc<Table>> {
         self.refusal.check()?;
+        ResidentOnly::check(&self.path)?;
         let identity = match &open.identity {
             Some(identity) => identity,
             None => {

@@ -270,3 +270,54 @@ fn poison_ends_a_delay() {
     });
     assert_eq!(harness.flushes.load(Ordering::Relaxed), 0);
 }
+
+const LONG: Duration = Duration::from_secs(600);
+
+#[test]
+fn a_wait_without_leading_ends_with_the_flush_that_covers_it() {
+    let harness = &SyncHarness::with_clock(Arc::new(SystemClock::new()));
+    for round in 0..200 {
+        let (before, last) = (harness.append(), harness.append());
+        std::thread::scope(|scope| {
+            let waits: Vec<_> = [before, last, last]
+                .map(|seqno| scope.spawn(move || (seqno, harness.group_sync.wait_durable(seqno, LONG))))
+                .into();
+            if round % 2 == 0 {
+                std::thread::yield_now();
+            }
+            harness.sync(last).unwrap();
+            for wait in waits {
+                let (seqno, outcome) = wait.join().unwrap();
+                assert_eq!(outcome.unwrap(), DurableWait::Durable);
+                assert!(harness.on_disk.load(Ordering::Acquire) >= seqno);
+            }
+        });
+    }
+    assert_eq!(harness.flushes.load(Ordering::Relaxed), 200, "a wait leads no flush");
+}
+
+#[test]
+fn a_wait_without_leading_ends_by_time_by_poison_and_by_closing() {
+    let harness = SyncHarness::with_clock(Arc::new(SystemClock::new()));
+    let seqno = harness.append();
+    let wait = |limit| harness.group_sync.wait_durable(seqno, limit);
+    assert_eq!(wait(Duration::ZERO).unwrap(), DurableWait::TimedOut);
+    assert_eq!(wait(Duration::from_millis(1)).unwrap(), DurableWait::TimedOut);
+    std::thread::scope(|scope| {
+        let waits: Vec<_> = (0..3).map(|_| scope.spawn(|| wait(LONG))).collect();
+        harness.group_sync.end_waits();
+        for wait in waits {
+            assert_eq!(wait.join().unwrap().unwrap(), DurableWait::Ended);
+        }
+    });
+    let harness = SyncHarness::with_clock(Arc::new(SystemClock::new()));
+    let seqno = harness.append();
+    std::thread::scope(|scope| {
+        let waits: Vec<_> =
+            (0..3).map(|_| scope.spawn(|| harness.group_sync.wait_durable(seqno, LONG))).collect();
+        harness.group_sync.poison("the device is gone".into());
+        for wait in waits {
+            assert!(matches!(wait.join().unwrap(), Err(Error::ReadOnly { .. })));
+        }
+    });
+}

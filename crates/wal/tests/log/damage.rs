@@ -180,6 +180,32 @@ fn headers_damaged_at_both_places_are_not_the_end_of_the_log() {
     }
 }
 
+/// The process is killed while the second copy of a new file's header is stored, and a power cut leaves the
+/// first copy as it was in the midst of its store: no record was ever behind it, so nothing is lost.
+#[test]
+fn a_new_header_that_a_kill_and_a_power_cut_tore_is_not_damage() {
+    for with_record in [false, true] {
+        let harness = three_segments(true);
+        let known = harness.known();
+        let image = harness.fs.crash(Crash::PowerNoneLost);
+        let last = segments(&image).pop().unwrap();
+        let header = SegmentHeader::decode(&contents(&image, &last)).unwrap();
+        let torn = last.with_file_name("0999.seg");
+        let file = image.open(&torn, OpenMode::CreateNew).unwrap();
+        file.allocate(0, header.size_bytes, false).unwrap();
+        file.write_at(&header.encode()[..124], 0).unwrap();
+        file.write_at(b"E", 2048).unwrap();
+        if with_record {
+            file.write_at(b"x", 8000).unwrap();
+        }
+        // The segment that the torn header would name is missing.
+        image.remove_file(&last).unwrap();
+        let outcome = read_back(&image, &known.manifest, WalRecovery::Strict);
+        let text = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(text.contains("both copies of the header"), with_record, "{text}");
+    }
+}
+
 #[test]
 fn a_segment_that_continues_another_one_is_refused() {
     let harness = three_segments(true);

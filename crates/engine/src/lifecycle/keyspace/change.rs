@@ -21,6 +21,7 @@
 use crate::background::install;
 use crate::background::install::FlushedMemtables;
 use crate::background::install_options;
+use crate::background::kept_tables::KeptTables;
 use crate::background::migration;
 use crate::background::targets;
 use crate::lifecycle::new_keyspace::NewKeyspace;
@@ -160,13 +161,14 @@ pub fn rename_keyspace(store: &Store, from: &str, to: &str) -> Result<()> {
     Ok(())
 }
 
-/// Changes the options of a keyspace from `before` to `after`; `false` if they are not `before` any more.
+/// Changes the options of a keyspace from `before` to `after`, and returns the tables that keep what was
+/// changed; `None` if the options are not `before` any more.
 pub fn replace_options(
     store: &Store,
     keyspace: &KeyspaceState,
     before: &Arc<KeyspaceOptions>,
     after: KeyspaceOptions,
-) -> Result<bool> {
+) -> Result<Option<KeptTables>> {
     after.validate()?;
     after.check_supplied(&keyspace.name())?;
     before.check_operator_becomes(&after, &keyspace.name())?;

@@ -37,7 +37,7 @@ fn apply_named_options_to(store: &Store, name: &str) -> Result<()> {
             );
             return Ok(());
         }
-        if change::replace_options(store, &keyspace, &before, after)? {
+        if change::replace_options(store, &keyspace, &before, after)?.is_some() {
             tracing::info!(keyspace = name, "options changed to those given");
             return Ok(());
         }

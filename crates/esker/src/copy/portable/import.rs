@@ -82,7 +82,7 @@ impl Sink for Importer<'_> {
                 until => batch.put_until(keyspace, entry.key, entry.value, until),
             }
         }
-        self.database.write(&batch)
+        self.database.write(&batch).map(drop)
     }
 }
 

@@ -16,6 +16,16 @@ pub(super) fn declare(found: &mut Findings<'_>) {
     );
     let large = ratio(bytes(found, "100", "65536"), bytes(found, "100", "4096"));
     found.within("large-blocks-save-little", "64 KiB save next to nothing over 4 KiB", 0.93..=1.02, large);
+    let aligned = |found: &Findings<'_>, aligned: &str| {
+        found.number("alignment", &[("value_bytes", "100"), ("aligned", aligned)], "bytes_per_entry")
+    };
+    let padding = ratio(aligned(found, "1"), aligned(found, "0"));
+    found.within(
+        "aligned-blocks-take-little-room",
+        "Aligned blocks of 4 KiB take a few percent more room",
+        1.0..=1.05,
+        padding,
+    );
     let of = |found: &Findings<'_>, interval: &str| {
         found.number("restarts", &[("restart_interval", interval)], "bytes_per_entry")
     };

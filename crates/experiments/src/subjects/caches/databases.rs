@@ -1,8 +1,7 @@
 //! Measures caches inside a database: gets by threads with each kind, by size, and the gains of cache,
 //! filters and threads.
 
-use super::PERCENTS;
-use super::patterns::Pattern;
+use super::{PERCENTS, choices};
 use crate::context::Context;
 use crate::error::{ExperimentError, Result};
 use crate::keys::{Keys, Shape};
@@ -11,6 +10,7 @@ use esker::options::FilterPolicy;
 use esker::parts::cache::{BlockKind, CacheKind};
 use esker::parts::env::{Clock, SystemClock};
 use esker::{Database, Keyspace, KeyspaceOptions, Options};
+use esker_bench::Distribution;
 use std::path::{Path, PathBuf};
 
 const VALUE: [u8; 100] = [b'v'; 100];
@@ -52,7 +52,7 @@ const ROWS: [(&str, u64, &str, usize); 4] = [
 ];
 
 pub(super) fn steps(context: &Context<'_>) -> usize {
-    1 + rounds(context) * (CacheKind::ALL.len() + ROWS.len()) + PERCENTS.len() * Pattern::ALL.len()
+    1 + rounds(context) * (CacheKind::ALL.len() + ROWS.len()) + PERCENTS.len() * Distribution::ALL.len()
 }
 
 /// A database on disk, and keys of which every other one is in it.
@@ -208,9 +208,9 @@ fn by_size(context: &mut Context<'_>, data: &Data) -> Result<Table> {
     let title = "Gets of a database by pattern and cache, in percent of its tables";
     let mut table = Table::new("sizes", title, &columns);
     let count = data.present.count() as u64;
-    for pattern in Pattern::ALL {
-        let mut next = pattern.keys(count, context.random(4));
-        let keys = data.present.picked((0..count).map(|_| next() as usize));
+    for pattern in Distribution::ALL {
+        let places = choices(pattern, count, context, 4).take(count as usize);
+        let keys = data.present.picked(places.map(|place| place as usize));
         let mut without = None;
         for percent in PERCENTS {
             context.step(&format!("{} gets with a cache of {percent} %", pattern.name()));

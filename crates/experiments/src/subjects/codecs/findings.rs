@@ -14,6 +14,17 @@ pub(super) fn declare(found: &mut Findings<'_>) {
     found.within("snappy-beside-lz4", "is 3 % before LZ4 here", 0.97..=1.1, snappy);
     let order = ratio(mixture(found, "zstd:1"), mixture(found, "lz4"));
     found.within("order-by-ratio", "The order by ratio is that of the table", 1.1..=1.6, order);
+    levels(found);
+}
+
+fn levels(found: &mut Findings<'_>) {
+    let tree = |section: &str, level: &str| {
+        found.number("levels", &[("section", section), ("level", level)], "tree_ratio")
+    };
+    let same = ratio(tree("2.7.4", "3"), tree("2.7.3", "3"));
+    let deep = ratio(tree("2.7.4", "6"), tree("2.7.3", "6"));
+    found.within("tables-of-levels-agree", "are the same down to level 3", 1.0..=1.0, same);
+    found.within("second-table-of-levels", "the second table gains a few hundredths", 1.0..=1.1, deep);
 }
 
 fn columns(found: &mut Findings<'_>) {

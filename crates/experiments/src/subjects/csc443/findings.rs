@@ -1,6 +1,7 @@
 //! What the page about the CSC443 report's steps says, checked.
 
 use super::VARIANTS;
+use super::pages::{HALVING, TREE};
 use crate::claim::ratio;
 use crate::finding::Findings;
 use crate::settings::Scale;
@@ -40,5 +41,20 @@ pub(super) fn declare(found: &mut Findings<'_>) {
             0.3..=1.3,
             of(variant, largest, "tables_per_get"),
         );
+    }
+    pages(found, largest);
+}
+
+fn pages(found: &mut Findings<'_>, largest: &str) {
+    let of = |search: &str, column: &str| {
+        found.number("pages", &[("search", search), ("megabytes", largest)], column)
+    };
+    let [halving, tree] = [HALVING, TREE].map(|search| of(search, "pages_per_run_of_a_scan"));
+    let reads = ratio(of(HALVING, "reads_per_get"), of(TREE, "reads_per_get"));
+    found.within("pages-of-a-binary-search", "a binary search looks at eight or nine", 7.5..=9.5, halving);
+    found.within("pages-of-a-b-tree", "of each run the B-tree looks at two pages", 1.9..=2.6, tree);
+    // Below the pool's size both read each page once.
+    if found.is_at_least(Scale::Full) {
+        found.within("reads-of-a-binary-search", "reads several times as many pages", 2.0..=12.0, reads);
     }
 }

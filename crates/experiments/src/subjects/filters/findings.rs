@@ -12,6 +12,7 @@ const BLOOM_BOUND: f64 = 9.59 - 0.2;
 pub(super) fn declare(found: &mut Findings<'_>) {
     bits_for_one_percent(found);
     rates_at_ten_bits(found);
+    growing(found);
     for (bits, name, says, expected) in [
         ("1", "one-bit", "one bit still lets 62 of 100 absent keys through", 61.0..=64.0),
         ("2", "two-bits", "two bits 38", 37.0..=40.0),
@@ -19,6 +20,23 @@ pub(super) fn declare(found: &mut Findings<'_>) {
         let measured = found.number("budget", &[("bits_asked", bits)], "expected_false_positive_percent");
         found.within(name, says, expected, measured);
     }
+}
+
+fn growing(found: &mut Findings<'_>) {
+    let Some(growing) = found.table("growing") else { return };
+    let largest = growing.distinct("keys").pop().unwrap_or_default();
+    let wanted = [("form", "grows, 32 at a time, all cores"), ("keys", &*largest)];
+    let of = |column| growing.number(&wanted, column);
+    // Below the sum of the parts' rates, but for the draw of the keys.
+    let rate = of("false_positive_percent");
+    found.within(
+        "rate-of-a-growing-filter",
+        "at most one false positive in a hundred at every size",
+        0.01..=1.15,
+        rate,
+    );
+    let says = "between 9.6 bits a key and twice as many and more";
+    found.within("bits-of-a-growing-filter", says, 9.6..=32.0, of("bits_per_key"));
 }
 
 fn bits_for_one_percent(found: &mut Findings<'_>) {

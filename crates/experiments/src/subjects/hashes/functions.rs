@@ -20,6 +20,10 @@ pub(super) struct HashFunction {
     pub(super) chain: fn(buffer: &[u8], length: usize, count: usize) -> u64,
     /// How many of so many keys each shard gets.
     pub(super) count: fn(kind: KeyKind, count: u64) -> [u64; SHARDS],
+    /// The hash of some bytes, for measurements without a clock.
+    pub(super) hash: fn(bytes: &[u8]) -> u64,
+    /// Bits of the function's value, from the highest of [`HashFunction::hash`] on.
+    pub(super) bits: u32,
 }
 
 /// Keys whose balance is measured.
@@ -43,10 +47,26 @@ impl KeyKind {
             KeyKind::Counter => "counter",
         }
     }
+
+    /// Makes `key` the key of this number; different numbers have different keys.
+    pub(super) fn write(self, number: u64, key: &mut Vec<u8>) {
+        key.clear();
+        match self {
+            KeyKind::Random => {
+                let (low, high) = (scatter(number), scatter(!number));
+                key.extend_from_slice(&(u128::from(low) << 64 | u128::from(high)).to_le_bytes());
+            }
+            KeyKind::Decimal => {
+                key.extend_from_slice(b"user:");
+                push_decimal(number, 10, key);
+            }
+            KeyKind::Counter => key.extend_from_slice(&number.to_be_bytes()),
+        }
+    }
 }
 
 macro_rules! subjects {
-    ($($name:literal $function:ident $bytes:ident => $hash:expr;)*) => {
+    ($($name:literal $bits:literal $function:ident $bytes:ident => $hash:expr;)*) => {
         $(
             struct $function;
             impl Function for $function {
@@ -62,6 +82,8 @@ macro_rules! subjects {
                 pieces: pieces::<$function>,
                 chain: chain::<$function>,
                 count: count::<$function>,
+                hash: <$function as Function>::hash,
+                bits: $bits,
             }),*];
         }
     };
@@ -70,18 +92,18 @@ macro_rules! subjects {
 const SEED: u64 = 0x5EED;
 
 subjects! {
-    "xxh3-64" Xxh3 bytes => esker::parts::base::checksum::xxh3_64(bytes);
-    "xxh3-128" Xxh3Wide bytes => (xxhash_rust::xxh3::xxh3_128(bytes) >> 64) as u64;
-    "xxh64" Xxh64 bytes => xxhash_rust::xxh64::xxh64(bytes, SEED);
-    "rapidhash" Rapid bytes => finish(rapidhash::fast::RapidHasher::new(SEED), bytes);
-    "foldhash-fast" FoldFast bytes => finish(foldhash::fast::FixedState::with_seed(SEED).build_hasher(), bytes);
-    "foldhash-quality" FoldQuality bytes => finish(foldhash::quality::FixedState::with_seed(SEED).build_hasher(), bytes);
-    "ahash" Ahash bytes => finish(ahash::RandomState::with_seeds(SEED, 1, 2, 3).build_hasher(), bytes);
-    "murmur3-128" Murmur3 bytes => fastmurmur3::murmur3_x64_128(bytes, SEED) as u64;
-    "siphash-1-3" Sip13 bytes => siphasher::sip::SipHasher13::new_with_keys(SEED, 1).hash(bytes);
-    "siphash-2-4" Sip24 bytes => siphasher::sip::SipHasher24::new_with_keys(SEED, 1).hash(bytes);
-    "crc32c" Crc32c bytes => u64::from(esker::parts::base::checksum::crc32c(bytes)) << 32;
-    "fnv-1a" Fnv bytes => finish(fnv::FnvHasher::default(), bytes);
+    "xxh3-64" 64 Xxh3 bytes => esker::parts::base::checksum::xxh3_64(bytes);
+    "xxh3-128" 64 Xxh3Wide bytes => (xxhash_rust::xxh3::xxh3_128(bytes) >> 64) as u64;
+    "xxh64" 64 Xxh64 bytes => xxhash_rust::xxh64::xxh64(bytes, SEED);
+    "rapidhash" 64 Rapid bytes => finish(rapidhash::fast::RapidHasher::new(SEED), bytes);
+    "foldhash-fast" 64 FoldFast bytes => finish(foldhash::fast::FixedState::with_seed(SEED).build_hasher(), bytes);
+    "foldhash-quality" 64 FoldQuality bytes => finish(foldhash::quality::FixedState::with_seed(SEED).build_hasher(), bytes);
+    "ahash" 64 Ahash bytes => finish(ahash::RandomState::with_seeds(SEED, 1, 2, 3).build_hasher(), bytes);
+    "murmur3-128" 64 Murmur3 bytes => fastmurmur3::murmur3_x64_128(bytes, SEED) as u64;
+    "siphash-1-3" 64 Sip13 bytes => siphasher::sip::SipHasher13::new_with_keys(SEED, 1).hash(bytes);
+    "siphash-2-4" 64 Sip24 bytes => siphasher::sip::SipHasher24::new_with_keys(SEED, 1).hash(bytes);
+    "crc32c" 32 Crc32c bytes => u64::from(esker::parts::base::checksum::crc32c(bytes)) << 32;
+    "fnv-1a" 64 Fnv bytes => finish(fnv::FnvHasher::default(), bytes);
 }
 
 #[inline(always)]
@@ -114,22 +136,10 @@ fn chain<F: Function>(buffer: &[u8], length: usize, count: usize) -> u64 {
 
 fn count<F: Function>(kind: KeyKind, count: u64) -> [u64; SHARDS] {
     let mut counts = [0; SHARDS];
-    let mut add = |hash: u64| counts[(hash >> 60) as usize] += 1;
     let mut key = Vec::with_capacity(16);
     for number in 0..count {
-        match kind {
-            KeyKind::Random => {
-                let (low, high) = (scatter(number), scatter(!number));
-                add(F::hash(&(u128::from(low) << 64 | u128::from(high)).to_le_bytes()));
-            }
-            KeyKind::Decimal => {
-                key.clear();
-                key.extend_from_slice(b"user:");
-                push_decimal(number, 10, &mut key);
-                add(F::hash(&key));
-            }
-            KeyKind::Counter => add(F::hash(&number.to_be_bytes())),
-        }
+        kind.write(number, &mut key);
+        counts[(F::hash(&key) >> 60) as usize] += 1;
     }
     counts
 }

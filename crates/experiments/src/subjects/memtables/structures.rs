@@ -40,8 +40,9 @@ impl Structure {
         }
     }
 
-    /// Nanoseconds of an insert, an insert in a batch, a get, a key of a multi-get and a step of a walk, and
-    /// the bytes of an entry beyond key and value. Missing figures are NaN.
+    /// Nanoseconds of an insert, an insert in a batch, a get, a key of a multi-get, the three gets of
+    /// [`outside`] and a step of a walk, and the bytes of an entry beyond key and value. Missing figures are
+    /// NaN.
     pub(super) fn measure(
         self,
         clock: &SystemClock,
@@ -61,6 +62,7 @@ impl Structure {
                 let index_bytes = memtable.allocated_bytes().saturating_sub(memtable.payload_bytes());
                 let mut numbers = vec![insert_ns, batch_ns];
                 numbers.extend(read(clock, &memtable, probes)?);
+                numbers.extend(outside(clock, &memtable, probes)?);
                 numbers.push(walk(clock, &memtable)?);
                 numbers.push(index_bytes as f64 / keys.count() as f64);
                 Ok(numbers)
@@ -129,6 +131,34 @@ fn read(clock: &SystemClock, memtable: &Memtable, probes: &Keys) -> Result<[f64;
     Ok([get_ns / count as f64, multi_get_ns / count as f64])
 }
 
+/// A get behind a comparison with the least and the greatest key, of present keys; a get of a key just below
+/// the least or just above the greatest, without the comparison and with it.
+fn outside(clock: &SystemClock, memtable: &Memtable, probes: &Keys) -> Result<[f64; 3]> {
+    let (Some(least), Some(greatest)) = (memtable.first_key(), memtable.last_key()) else {
+        return Err(ExperimentError::WrongAnswer("a filled memtable has no keys".into()));
+    };
+    let (least, greatest) = (least.to_vec(), greatest.to_vec());
+    let (mut below, mut above) = (least.clone(), greatest.clone());
+    below.pop();
+    above.push(0);
+    let beside = [below, above];
+    let checked = |key: &[u8]| {
+        let is_outside = key < black_box(least.as_slice()) || key > black_box(greatest.as_slice());
+        !is_outside && memtable.get(key, SeqNo::MAX).is_some()
+    };
+    let count = probes.count();
+    let (inside_ns, found) = time_ns(clock, || probes.iter().filter(|key| checked(key)).count());
+    must_find("get behind a comparison", count, found)?;
+    let (plain_ns, found) = time_ns(clock, || {
+        (0..count).filter(|at| memtable.get(black_box(&beside[at % 2]), SeqNo::MAX).is_some()).count()
+    });
+    must_find("get outside", 0, found)?;
+    let (checked_ns, found) =
+        time_ns(clock, || (0..count).filter(|at| checked(black_box(&beside[at % 2]))).count());
+    must_find("get outside behind a comparison", 0, found)?;
+    Ok([inside_ns, plain_ns, checked_ns].map(|taken_ns| taken_ns / count as f64))
+}
+
 fn walk(clock: &SystemClock, memtable: &Arc<Memtable>) -> Result<f64> {
     let mut cursor = memtable.cursor();
     let (taken_ns, seen) = time_ns(clock, || -> Result<usize> {
@@ -167,7 +197,17 @@ fn crossbeam(clock: &SystemClock, keys: &Keys, probes: &Keys) -> Result<Vec<f64>
     must_find("walk", keys.count(), seen)?;
     let (inserts, gets) = (keys.count() as f64, probes.count() as f64);
     let overhead = crossbeam_overhead_bytes(keys.key_len());
-    Ok(vec![insert_ns / inserts, f64::NAN, get_ns / gets, f64::NAN, walk_ns / inserts, overhead])
+    Ok(vec![
+        insert_ns / inserts,
+        f64::NAN,
+        get_ns / gets,
+        f64::NAN,
+        f64::NAN,
+        f64::NAN,
+        f64::NAN,
+        walk_ns / inserts,
+        overhead,
+    ])
 }
 
 /// Bytes of a skiplist entry beyond key and value, on average: its node has two vectors' headers, a counter

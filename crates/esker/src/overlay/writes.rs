@@ -1,21 +1,38 @@
-//! The uncommitted changes of a transaction: the last change of each key, and the undo log for savepoints.
+//! Changes that are not committed: the last one of each key, deleted ranges, and the undo log for savepoints.
 
-use crate::{Keyspace, Value, WriteBatch};
+use super::deleted_ranges::DeletedRanges;
+use crate::handle::no_expiry_to_keep;
+use crate::{Expiry, Keyspace, Value, ValueWithExpiry, WriteBatch};
 use esker_base::expiry::is_over;
-use esker_base::{KeyspaceId, Result};
+use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use esker_base::{Error, KeyspaceId, Result};
+use esker_engine::write::write_options::Ends;
 use esker_iter::OperandMerger;
+use esker_view::read::HalfOpen;
 use esker_view::read::resolve::End;
+use esker_view::time;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// The overhead of one recorded key or range in bytes: its share of a tree's node (two fat pointers, nodes
 /// two thirds full) and of the allocator's headers.
-pub(super) const ENTRY_OVERHEAD_BYTES: u64 = 80;
+pub(crate) const ENTRY_OVERHEAD_BYTES: u64 = 80;
+
+/// An error for a key or value longer than any may be.
+pub(crate) fn check_sizes(key: &[u8], value_len: usize) -> Result<()> {
+    if key.len() > MAX_KEY_LEN || value_len > MAX_VALUE_LEN {
+        let len = key.len();
+        return Err(Error::invalid(format!(
+            "a key of {len} bytes with a value of {value_len} bytes; keys have up to {MAX_KEY_LEN} and values up to {MAX_VALUE_LEN} bytes"
+        )));
+    }
+    Ok(())
+}
 
 /// The pending change of a key.
 #[derive(Clone, Debug)]
-pub(super) enum Pending {
+pub(crate) enum Pending {
     /// Set to this value, until this time in milliseconds since 1970 if there is one.
     Put(Box<[u8]>, Option<u64>),
     /// Deleted.
@@ -24,23 +41,38 @@ pub(super) enum Pending {
     Merge(PendingMerge),
 }
 
-/// Operands of a transaction for one key, and what they are merged into.
+/// Pending operands of one key, and what they are merged into.
 #[derive(Clone, Debug)]
-pub(super) struct PendingMerge {
-    /// The value that the transaction put before; `None` for the stored one.
-    pub(super) base: Option<MergePart>,
+pub(crate) struct PendingMerge {
+    /// The value that was put before; `None` for the stored one.
+    pub(crate) base: Option<MergePart>,
     /// Oldest first.
     operands: Vec<MergePart>,
 }
 
 /// A value or an operand with an expiry of its own, in milliseconds since 1970.
 #[derive(Clone, Debug)]
-pub(super) struct MergePart {
-    pub(super) bytes: Arc<[u8]>,
-    pub(super) expiry_ms: Option<u64>,
+pub(crate) struct MergePart {
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) expiry_ms: Option<u64>,
 }
 
 impl MergePart {
+    /// An operand for `key` with this expiry, counted from now.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the keyspace has no merge operator or rejects the operand, and for
+    /// [`Expiry::Keep`].
+    pub(crate) fn operand(keyspace: &Keyspace, key: &[u8], operand: &[u8], expiry: Expiry) -> Result<Self> {
+        keyspace.state().operand_merger()?.check_operand(key, operand)?;
+        let expiry_ms = match expiry.resolve(&keyspace.store().time, keyspace.state().default_ttl()) {
+            Ends::Never => None,
+            Ends::At(expiry_ms) => Some(expiry_ms),
+            Ends::AsBefore => return Err(no_expiry_to_keep()),
+        };
+        Ok(MergePart { bytes: operand.into(), expiry_ms })
+    }
+
     fn end_at(&self, now_ms: u64) -> End {
         match self.expiry_ms {
             None => End::Never,
@@ -62,11 +94,37 @@ impl Pending {
         }
     }
 
+    /// What a reader at `now_ms` sees of `key`, where `stored` reads the value below the change.
+    pub(crate) fn seen(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        now_ms: u64,
+        stored: impl FnOnce() -> Result<Option<ValueWithExpiry>>,
+    ) -> Result<Option<ValueWithExpiry>> {
+        match self {
+            Pending::Put(_, Some(expiry_ms)) if is_over(*expiry_ms, now_ms) => Ok(None),
+            Pending::Put(value, expiry_ms) => {
+                Ok(Some(ValueWithExpiry::new(Value::copied(value), *expiry_ms)))
+            }
+            Pending::Delete => Ok(None),
+            Pending::Merge(merge) => {
+                let below = if merge.base.is_some() { None } else { stored()? };
+                let value = merge.value(keyspace, key, below.as_ref().map(|below| &*below.value), now_ms)?;
+                let expiry_ms = match merge.end(end_of(below.as_ref()), now_ms) {
+                    End::At(expiry_ms) => Some(expiry_ms),
+                    End::Never | End::Past => None,
+                };
+                Ok(value.map(|value| ValueWithExpiry::new(value, expiry_ms)))
+            }
+        }
+    }
+
     /// The change `before` followed by one more operand of `key`, for a reader at `now_ms`.
     ///
     /// Parts become one only if they have the same expiry, so that the result is at any time what the engine
     /// makes of the same operations in a batch, where each part expires on its own.
-    pub(super) fn merged(
+    pub(crate) fn merged(
         before: Option<&Pending>,
         operand_merger: &OperandMerger,
         key: &[u8],
@@ -93,6 +151,14 @@ impl Pending {
     }
 }
 
+/// When a value ends that was just read.
+fn end_of(stored: Option<&ValueWithExpiry>) -> End {
+    match stored {
+        None => End::Past,
+        Some(stored) => stored.expiry.map_or(End::Never, |expiry| End::At(time::to_ms(expiry))),
+    }
+}
+
 impl PendingMerge {
     /// These operands and a newer one, which becomes one with the last ones if they expire together and the
     /// operator can combine them.
@@ -114,7 +180,7 @@ impl PendingMerge {
 
     /// The value of `key` for a reader at `now_ms`, where `stored` is the stored value; `None` if there is
     /// none, because everything has expired.
-    pub(super) fn value(
+    fn value(
         &self,
         keyspace: &Keyspace,
         key: &[u8],
@@ -140,18 +206,18 @@ impl PendingMerge {
 
     /// When the value ends for a reader at `now_ms`, where `stored` says when the stored value ends: it lives
     /// as long as the last of its parts.
-    pub(super) fn end(&self, stored: End, now_ms: u64) -> End {
+    pub(crate) fn end(&self, stored: End, now_ms: u64) -> End {
         let base = self.base.as_ref().map_or(stored, |base| base.end_at(now_ms));
         self.operands.iter().map(|operand| operand.end_at(now_ms)).fold(base, End::max)
     }
 }
 
 /// The changes of one keyspace, by key.
-pub(super) type Changes = BTreeMap<Box<[u8]>, Pending>;
+pub(crate) type Changes = BTreeMap<Box<[u8]>, Pending>;
 
-/// The uncommitted changes of a transaction.
+/// Changes that are not committed.
 #[derive(Debug, Default)]
-pub(super) struct Writes {
+pub(crate) struct Writes {
     /// Few, in the order of their first use.
     keyspaces: Vec<KeyspaceWrites>,
     /// Since the first savepoint: how to revert each change.
@@ -166,9 +232,11 @@ pub(super) struct Writes {
 struct KeyspaceWrites {
     keyspace: Keyspace,
     changes: Changes,
+    /// What is deleted below the changes.
+    deleted: DeletedRanges,
 }
 
-/// A revertible change: what the key had before, `None` if the transaction had not changed it.
+/// A revertible change: what the key had before, `None` if it had not been changed.
 #[derive(Debug)]
 struct Undo {
     keyspace: KeyspaceId,
@@ -181,29 +249,25 @@ fn change_bytes(key: &[u8], value: &Pending) -> u64 {
 }
 
 impl Writes {
-    pub(super) fn is_empty(&self) -> bool {
-        self.keyspaces.iter().all(|of| of.changes.is_empty())
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keyspaces.iter().all(|of| of.changes.is_empty() && of.deleted.is_empty())
     }
 
     /// Bytes of memory, estimated.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Upper bound of the bytes of one more change.
-    pub(super) fn cost(&self, key: &[u8], value: &Pending) -> u64 {
+    pub(crate) fn cost(&self, key: &[u8], value: &Pending) -> u64 {
         let once = ENTRY_OVERHEAD_BYTES + key.len() as u64;
         let undo = if self.savepoints.is_empty() { 0 } else { once };
         once + undo + value.bytes()
     }
 
     /// Changes a key.
-    pub(super) fn set(&mut self, keyspace: &Keyspace, key: &[u8], value: Pending) {
-        let id = keyspace.id();
-        let at = self.keyspaces.iter().position(|of| of.keyspace.id() == id).unwrap_or_else(|| {
-            self.keyspaces.push(KeyspaceWrites { keyspace: keyspace.clone(), changes: Changes::new() });
-            self.keyspaces.len() - 1
-        });
+    pub(crate) fn set(&mut self, keyspace: &Keyspace, key: &[u8], value: Pending) {
+        let (id, at) = (keyspace.id(), self.place_of(keyspace));
         let of = &mut self.keyspaces[at];
         self.bytes += change_bytes(key, &value);
         let before = match of.changes.entry(key.into()) {
@@ -222,23 +286,67 @@ impl Writes {
         }
     }
 
-    /// The transaction's own change of a key; `None` if it did not change it.
-    pub(super) fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<&Pending> {
+    /// The place of a keyspace, which gets one.
+    fn place_of(&mut self, keyspace: &Keyspace) -> usize {
+        let at = self.keyspaces.iter().position(|of| of.keyspace.id() == keyspace.id());
+        at.unwrap_or_else(|| {
+            let (changes, deleted) = (Changes::new(), DeletedRanges::default());
+            self.keyspaces.push(KeyspaceWrites { keyspace: keyspace.clone(), changes, deleted });
+            self.keyspaces.len() - 1
+        })
+    }
+
+    /// Deletes a range: its changes so far, and what is stored. Not reverted by savepoints.
+    pub(crate) fn delete_range(&mut self, keyspace: &Keyspace, range: HalfOpen) {
+        debug_assert!(self.savepoints.is_empty(), "a range delete is not in the undo log");
+        let at = self.place_of(keyspace);
+        let KeyspaceWrites { changes, deleted, .. } = &mut self.keyspaces[at];
+        let mut within = changes.split_off(range.start.as_slice());
+        if !range.end.is_empty() {
+            changes.append(&mut within.split_off(range.end.as_slice()));
+        }
+        self.bytes -= within.iter().map(|(key, value)| change_bytes(key, value)).sum::<u64>();
+        self.bytes -= deleted.bytes();
+        deleted.add(range);
+        self.bytes += deleted.bytes();
+    }
+
+    /// Whether a key was deleted by a range, below the changes.
+    pub(crate) fn is_deleted(&self, keyspace: KeyspaceId, key: &[u8]) -> bool {
+        self.deleted(keyspace).is_some_and(|deleted| deleted.contains(key))
+    }
+
+    /// The deleted ranges of a keyspace.
+    pub(crate) fn deleted(&self, keyspace: KeyspaceId) -> Option<&DeletedRanges> {
+        self.keyspaces.iter().find(|of| of.keyspace.id() == keyspace).map(|of| &of.deleted)
+    }
+
+    /// Forgets all changes.
+    pub(crate) fn clear(&mut self) {
+        *self = Writes::default();
+    }
+
+    /// The change of a key; `None` if it was not changed.
+    pub(crate) fn get(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<&Pending> {
         self.of(keyspace)?.get(key)
     }
 
     /// The changes of a keyspace.
-    pub(super) fn of(&self, keyspace: KeyspaceId) -> Option<&Changes> {
+    pub(crate) fn of(&self, keyspace: KeyspaceId) -> Option<&Changes> {
         self.keyspaces.iter().find(|of| of.keyspace.id() == keyspace).map(|of| &of.changes)
     }
 
     /// Changed keyspaces with their changes.
-    pub(super) fn keyspaces(&self) -> impl Iterator<Item = (&Keyspace, &Changes)> {
+    pub(crate) fn keyspaces(&self) -> impl Iterator<Item = (&Keyspace, &Changes)> {
         self.keyspaces.iter().filter(|of| !of.changes.is_empty()).map(|of| (&of.keyspace, &of.changes))
     }
 
-    pub(super) fn add_to(&self, batch: &mut WriteBatch) {
-        for (keyspace, changes) in self.keyspaces() {
+    pub(crate) fn add_to(&self, batch: &mut WriteBatch) {
+        for KeyspaceWrites { keyspace, changes, deleted } in &self.keyspaces {
+            // First: each change that is left was made after the deletes that span its key.
+            for range in deleted.iter() {
+                batch.delete_range(keyspace, range);
+            }
             for (key, value) in changes {
                 match value {
                     Pending::Put(value, expiry_ms) => batch.put_until(keyspace, key, value, *expiry_ms),
@@ -257,7 +365,7 @@ impl Writes {
     }
 
     /// Sets a savepoint; its number is greater than those before.
-    pub(super) fn savepoint(&mut self) -> u64 {
+    pub(crate) fn savepoint(&mut self) -> u64 {
         self.next_savepoint += 1;
         self.savepoints.push((self.next_savepoint, self.undo.len()));
         self.next_savepoint
@@ -265,7 +373,7 @@ impl Writes {
 
     /// Reverts the changes since savepoint `number`, and removes later savepoints; `false` if there is no
     /// such savepoint any more.
-    pub(super) fn rollback_to(&mut self, number: u64) -> bool {
+    pub(crate) fn rollback_to(&mut self, number: u64) -> bool {
         let Ok(at) = self.savepoints.binary_search_by_key(&number, |(number, _)| *number) else {
             return false;
         };
