@@ -1,0 +1,110 @@
+//! Active expiry: deletes keys when their time has come, without a command that asks for them (KR1).
+
+use crate::layout::{PhysicalDb, Space, expiry_key};
+use crate::locks::{Access, Held};
+use crate::store::Store;
+use crate::txn::{Interest, Stalls, Told, Txn};
+use esker::{Result, SeqNo};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Keys of one round, which are looked up and deleted one after the other.
+const KEYS_OF_A_ROUND: usize = 256;
+
+/// How long a key's stripe is waited for. Groups of commands hold theirs for less.
+const STRIPE_WAIT: Duration = Duration::from_millis(2);
+
+/// What one key's deletion told, and the number of its batch.
+#[derive(Debug)]
+pub struct Expired {
+    /// Changed keys and events.
+    pub told: Told,
+    /// The batch; `None` if the key was alive after all.
+    pub seqno: Option<SeqNo>,
+}
+
+impl Store {
+    /// Deletes keys of all databases whose time has come by `now_ms`, at most some hundred of each database.
+    /// Each is deleted under its stripe; `observe` is called before that is freed. Returns when the next one
+    /// is due: a time up to `now_ms` if more are due already, the greatest time if no key expires.
+    ///
+    /// # Errors
+    /// Those of the engine, `WouldStall` among them; some keys may be deleted already.
+    pub fn sweep_expired(
+        &self,
+        now_ms: u64,
+        interest: Interest,
+        observe: &mut dyn FnMut(Expired),
+    ) -> Result<u64> {
+        // An expiry that is set meanwhile lowers it again.
+        self.next_expiry_ms.store(u64::MAX, Ordering::Release);
+        let swept = self.sweep_all(now_ms, interest, observe);
+        // After a failure keys are due still.
+        let next_ms = *swept.as_ref().unwrap_or(&now_ms);
+        self.next_expiry_ms.fetch_min(next_ms, Ordering::AcqRel);
+        swept.map(|_| self.next_expiry_ms.load(Ordering::Acquire))
+    }
+
+    fn sweep_all(&self, now_ms: u64, interest: Interest, observe: &mut dyn FnMut(Expired)) -> Result<u64> {
+        let mut next_ms = u64::MAX;
+        for db in 0..self.databases() {
+            let (due, later) = self.due(db, now_ms)?;
+            let is_full = due.len() == KEYS_OF_A_ROUND;
+            let mut is_left = is_full;
+            for key in due {
+                is_left |= !self.expire(db, &key, interest, observe)?;
+            }
+            next_ms = next_ms.min(if is_left { now_ms } else { later });
+        }
+        Ok(next_ms)
+    }
+
+    /// No key expires before this time, in milliseconds since 1970; zero until the first sweep.
+    pub fn next_expiry_ms(&self) -> u64 {
+        self.next_expiry_ms.load(Ordering::Acquire)
+    }
+
+    /// Keys of a database that are due, and when the first that is not will be.
+    fn due(&self, db: u16, now_ms: u64) -> Result<(Vec<Vec<u8>>, u64)> {
+        let physical = self.physical(db);
+        let (first, end) = (expiry_key(physical, 0, &[]), expiry_key(PhysicalDb(physical.0 + 1), 0, &[]));
+        let mut due = Vec::new();
+        for key in self.space(Space::Expiries).keys(first..end) {
+            let key = key?;
+            let Some(expiry_ms) = key.get(2..10).and_then(|bytes| bytes.try_into().ok()) else { continue };
+            let expiry_ms = u64::from_be_bytes(expiry_ms);
+            if expiry_ms > now_ms {
+                return Ok((due, expiry_ms));
+            }
+            due.push(key[10..].to_vec());
+            if due.len() == KEYS_OF_A_ROUND {
+                return Ok((due, now_ms));
+            }
+        }
+        Ok((due, u64::MAX))
+    }
+
+    /// Deletes a key if it has expired. `false` if its stripe could not be had soon: the next sweep meets the
+    /// key again. A thread that serves clients calls this as well, and a script may hold the stripe for ever.
+    ///
+    /// # Errors
+    /// As [`Store::sweep_expired`].
+    pub fn expire(
+        &self,
+        db: u16,
+        key: &[u8],
+        interest: Interest,
+        observe: &mut dyn FnMut(Expired),
+    ) -> Result<bool> {
+        let mut held = Held::new(&self.stripes);
+        if !held.wait_at_most(&mut vec![self.stripes.of(db, key)], Access::Exclusive, STRIPE_WAIT) {
+            return Ok(false);
+        }
+        let mut txn = Txn::new(self, interest);
+        let mut entry = txn.entry(db, key)?;
+        txn.bury_expired(&mut entry)?;
+        let seqno = txn.commit(Stalls::Fail)?;
+        observe(Expired { told: txn.take_told(), seqno });
+        Ok(true)
+    }
+}
