@@ -34,11 +34,17 @@ const TOOLS: &[Tool] = &[
         name: "asan",
         rustflags: "-Zsanitizer=address",
         command: &["test", "--target", TARGET],
-        env: &[("ESKER_PLANS", "3")],
+        env: &[
+            ("ESKER_PLANS", "3"),
+            // Sources in C are watched as well. Frames are several times as large as without the sanitizer.
+            ("CFLAGS", "-fsanitize=address -fno-omit-frame-pointer -O1 -g"),
+            ("RUST_MIN_STACK", "33554432"),
+        ],
         packages: &[
             // Documentation tests are not built with the flags.
             ("esker-env", &["--lib", "--tests"]),
             ("esker-filter", &["--lib"]),
+            ("esker-lua", &["--lib", "--test", "attacks", "--test", "engine", "--test", "fuzz"]),
             ("esker-memtable", &["--lib", "--tests"]),
             ("esker-sst", &["--lib"]),
             ("esker-testkit", &["--test", "concurrency", "--test", "moving_memory", "--test", "model"]),

@@ -11,6 +11,7 @@ mod keyspaces;
 mod merging;
 mod options;
 mod repair;
+mod serve;
 mod simulate;
 mod strategy;
 
@@ -28,6 +29,7 @@ pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};
 pub(crate) use options::OptionsArgs;
 pub(crate) use repair::{RepairArgs, VerifyArgs};
+pub(crate) use serve::{LogFormat, ServeArgs};
 pub(crate) use simulate::SimulateArgs;
 pub(crate) use strategy::StrategyArgs;
 
@@ -132,7 +134,7 @@ impl Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     Shell(ShellArgs),
     #[command(flatten)]
     Data(DataCommand),
@@ -181,39 +183,6 @@ pub(crate) enum DataCommand {
     Changes(ChangesArgs),
     Checkpoint(CheckpointArgs),
     Export(ExportArgs),
-}
-
-/// Serve a database over the text protocol (CS265 DSL) until SIGTERM or SIGINT
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  esker serve
-  SERVER_PORT=9000 esker serve --data /srv/db --load-dir /srv/files
-  esker serve --config esker.toml
-  printf 'p 1 2\\ng 1\\n' | esker shell --connect 127.0.0.1:8080
-
-The commands are: p KEY VALUE, g KEY, r START END, d KEY, l \"FILE\", s [LIMIT], q.
-Clients are not authenticated: listen on loopback only, unless the network is trusted.")]
-pub(crate) struct ServeArgs {
-    /// Address to listen on [default: 127.0.0.1 with the port in SERVER_PORT, or 8080]
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) dsl: Option<String>,
-    /// Allow `l` to load files of this directory; without it, `l` is an error
-    #[arg(long, value_name = "DIR")]
-    pub(crate) load_dir: Option<PathBuf>,
-    /// Most connected clients
-    #[arg(long, value_name = "N", default_value_t = 1024)]
-    pub(crate) max_clients: usize,
-    /// Print a line of figures to standard error at this interval, such as 1s; see `esker stats --help`
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) watch: Option<Duration>,
-    /// Longest line of a command
-    #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
-    pub(crate) max_line: u64,
-    /// Most memory of answers that clients do not take, over all clients; beyond it those that have taken
-    /// nothing for the longest time are disconnected
-    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse_bytes)]
-    pub(crate) max_unsent: u64,
 }
 
 /// Read commands at a prompt, for a database or a server

@@ -33,7 +33,12 @@ pub(crate) struct Failure {
     code: u8,
     message: String,
     advice: Option<String>,
+    /// Another process has the database open.
+    is_locked: bool,
 }
+
+/// The system refused.
+pub(crate) const SYSTEM_CODE: u8 = SYSTEM;
 
 const USAGE: u8 = 2;
 const DATA: u8 = 3;
@@ -45,40 +50,46 @@ const DEFECT: u8 = 70;
 /// Stands for a closed output pipe, which is no failure: the reader has read enough.
 const READER_LEFT: u8 = 0;
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
+impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        match self {
             Exit::Done => 0,
             Exit::Absent => 1,
             Exit::Damage => DATA,
             Exit::Refused => INPUT,
-        })
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
     }
 }
 
 impl Failure {
     pub(crate) fn usage(message: impl Into<String>) -> Failure {
-        Failure { code: USAGE, message: message.into(), advice: None }
+        Failure { code: USAGE, message: message.into(), advice: None, is_locked: false }
     }
 
     /// The user's input is wrong.
     pub(crate) fn input(message: impl Into<String>) -> Failure {
-        Failure { code: INPUT, message: message.into(), advice: None }
+        Failure { code: INPUT, message: message.into(), advice: None, is_locked: false }
     }
 
     /// The operating system refused something to do with `what`.
     pub(crate) fn system(what: impl std::fmt::Display, error: &io::Error) -> Failure {
-        Failure { code: SYSTEM, message: format!("{what}: {error}"), advice: None }
+        Failure { code: SYSTEM, message: format!("{what}: {error}"), advice: None, is_locked: false }
     }
 
     /// An experiment found something else than its page says.
     pub(crate) fn finding(message: impl Into<String>) -> Failure {
-        Failure { code: FINDING, message: message.into(), advice: None }
+        Failure { code: FINDING, message: message.into(), advice: None, is_locked: false }
     }
 
     /// A defect of this program.
     pub(crate) fn defect(message: impl Into<String>) -> Failure {
-        Failure { code: DEFECT, message: message.into(), advice: None }
+        Failure { code: DEFECT, message: message.into(), advice: None, is_locked: false }
     }
 
     /// The same error, prefixed with its subject.
@@ -106,6 +117,18 @@ impl Failure {
         ExitCode::from(self.code)
     }
 
+    /// What [`Failure::report`] prints, and the exit code.
+    pub(crate) fn message_and_code(&self) -> (u8, Vec<u8>) {
+        let mut message = Vec::new();
+        self.report(&mut message);
+        (self.code, message)
+    }
+
+    /// Whether another process has the database open.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.is_locked
+    }
+
     /// The sentence, for a prompt that continues.
     pub(crate) fn message(&self) -> &str {
         &self.message
@@ -124,7 +147,7 @@ impl From<Error> for Failure {
             Error::Locked { .. } => (
                 SYSTEM,
                 Some(
-                    "if that is a server, talk to it: `esker shell --connect HOST:PORT`; else let it end first",
+                    "it does not listen on its control socket: let it end first, or talk to a server: `esker shell --connect HOST:PORT`",
                 ),
             ),
             Error::Full(_) => {
@@ -133,7 +156,8 @@ impl From<Error> for Failure {
             Error::Internal(_) => (DEFECT, None),
             _ => (SYSTEM, None),
         };
-        Failure { code, message: error.to_string(), advice: advice.map(str::to_owned) }
+        let is_locked = matches!(error, Error::Locked { .. });
+        Failure { code, message: error.to_string(), advice: advice.map(str::to_owned), is_locked }
     }
 }
 
@@ -141,7 +165,7 @@ impl From<Error> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Failure { code: READER_LEFT, message: String::new(), advice: None };
+            return Failure { code: READER_LEFT, message: String::new(), advice: None, is_locked: false };
         }
         Failure::system("cannot write the output", &error)
     }
@@ -152,9 +176,10 @@ impl From<ServeError> for Failure {
         let message = error.to_string();
         match error {
             ServeError::Database(error) => error.into(),
-            ServeError::Listen { .. } => Failure { code: SYSTEM, message, advice: None }
-                .advise("choose another address with --dsl HOST:PORT, or another port with SERVER_PORT"),
-            ServeError::Start(_) => Failure { code: SYSTEM, message, advice: None },
+            ServeError::Listen { .. } => Failure { code: SYSTEM, message, advice: None, is_locked: false }.advise(
+                "choose another address with --dsl HOST:PORT, another port with SERVER_PORT, or --dsl off",
+            ),
+            ServeError::Start(_) => Failure { code: SYSTEM, message, advice: None, is_locked: false },
         }
     }
 }
@@ -167,7 +192,7 @@ impl From<BenchError> for Failure {
             BenchError::Io(error) => error.into(),
             BenchError::Settings(_) => Failure::usage(message),
             BenchError::WrongAnswer { .. } | BenchError::OutOfBounds(_) => {
-                Failure { code: DEFECT, message, advice: None }
+                Failure { code: DEFECT, message, advice: None, is_locked: false }
             }
         }
     }

@@ -1,16 +1,22 @@
 //! Access to the user's files, terminal and environment. The engine must not use them, so lints ban these
 //! calls; only this file and `output` lift the bans.
 
+use crate::args::LogFormat;
 use crate::failure::Failure;
-use crate::log::LogQueue;
+use crate::log::{LogQueue, LogSettings, LogTarget};
 use crate::log_limit::LogLimit;
+use crate::log_lines::{JsonLines, RedisLines};
 use esker::parts::env::Env;
 use indicatif::{ProgressBar, ProgressStyle};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Stderr, Stdin, StdoutLock};
+use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Stderr, Stdin, StdoutLock, Write};
+use std::os::fd::AsFd;
+#[cfg(target_os = "linux")]
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tracing::level_filters::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -25,17 +31,6 @@ pub(crate) fn stdin() -> Stdin {
 
 pub(crate) fn stderr() -> Stderr {
     io::stderr()
-}
-
-/// Progress in bytes, on standard error and only if that is a terminal; without a length it only counts.
-pub(crate) fn progress_bar(len: Option<u64>) -> ProgressBar {
-    let template = match len {
-        Some(_) => "{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {msg}",
-        None => "{spinner} {bytes} {binary_bytes_per_sec} {msg}",
-    };
-    let style = ProgressStyle::with_template(template).expect("the templates are constants");
-    let bar = len.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
-    bar.with_style(style)
 }
 
 pub(crate) fn stderr_is_terminal() -> bool {
@@ -93,16 +88,14 @@ fn cannot_read(path: &Path, error: &io::Error) -> Failure {
     Failure::system(format_args!("cannot read {}", path.display()), error)
 }
 
-/// A value from the command line, or all of standard input for `-`.
-pub(crate) fn content_or_stdin(content: &str) -> Result<Vec<u8>, Failure> {
-    if content == "-" { read_stdin() } else { Ok(content.as_bytes().to_vec()) }
+/// The words of the command line, beginning with the program's name.
+pub(crate) fn arguments() -> Vec<OsString> {
+    std::env::args_os().collect()
 }
 
-fn read_stdin() -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let read = io::stdin().lock().read_to_end(&mut bytes);
-    read.map_err(|error| Failure::system("cannot read standard input", &error))?;
-    Ok(bytes)
+/// Where relative paths begin.
+pub(crate) fn working_directory() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| Failure::system("cannot tell the working directory", &error))
 }
 
 /// A variable of the environment; an error if it is not UTF-8.
@@ -123,13 +116,95 @@ pub(crate) fn history_file() -> Option<PathBuf> {
     std::env::home_dir().map(|home| home.join(".esker_history"))
 }
 
+/// All of a file that the user named, `-` for standard input.
+pub(crate) fn content_of(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = open_input(path)?.reader.read_to_end(&mut bytes);
+    read.map_err(|error| cannot_read(path, &error))?;
+    Ok(bytes)
+}
+
+/// The path from the root.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    // Without the dots that a relative path may begin with.
+    let absolute = std::path::absolute(path).map(|path| path.components().collect());
+    absolute.map_err(|error| Failure::system(format_args!("cannot find {}", path.display()), &error))
+}
+
+/// A file with the number of the process, removed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct PidFile(PathBuf);
+
+impl PidFile {
+    #[expect(clippy::disallowed_methods, reason = "it is not part of a database")]
+    pub(crate) fn write(path: &Path) -> Result<PidFile, Failure> {
+        let written = std::fs::write(path, format!("{}\n", std::process::id()));
+        written.map_err(|error| Failure::system(format_args!("cannot write {}", path.display()), &error))?;
+        Ok(PidFile(path.to_owned()))
+    }
+}
+
+impl Drop for PidFile {
+    #[expect(clippy::disallowed_methods, reason = "it is not part of a database")]
+    fn drop(&mut self) {
+        // It may have been removed already.
+        let _result = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Tells the supervisor that started the process, if there is one, how it stands: systemd's protocol of
+/// readiness, a datagram to the socket that the environment names.
+pub(crate) fn tell_supervisor(state: &str) {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    if let Err(error) = send_datagram(&name, state.as_bytes()) {
+        tracing::warn!(socket = ?name, %error, "the supervisor cannot be told {state}");
+    }
+}
+
+fn send_datagram(name: &OsStr, bytes: &[u8]) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    #[cfg(target_os = "linux")]
+    if let Some(name) = name.as_bytes().strip_prefix(b"@") {
+        use std::os::linux::net::SocketAddrExt;
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+        return socket.send_to_addr(bytes, &address).map(|_| ());
+    }
+    socket.send_to(bytes, name).map(|_| ())
+}
+
+/// Where the log goes; a file is created, and written at its end.
+#[expect(clippy::disallowed_types, reason = "the log is not part of a database")]
+fn open_log(target: &LogTarget) -> Result<Box<dyn Write + Send>, Failure> {
+    Ok(match target {
+        LogTarget::StandardError => Box::new(io::stderr()),
+        // Not by the handle of the standard library, whose lock this program keeps.
+        LogTarget::StandardOutput => {
+            let failed = |error| Failure::system("cannot write to standard output", &error);
+            Box::new(File::from(io::stdout().as_fd().try_clone_to_owned().map_err(failed)?))
+        }
+        LogTarget::File(path) => {
+            let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            let failed =
+                |error| Failure::system(format_args!("cannot write the log {}", path.display()), &error);
+            Box::new(opened.map_err(failed)?)
+        }
+    })
+}
+
 /// Starts the log; the queue is to be finished before the program ends.
-pub(crate) fn start_log(level: LevelFilter) -> Result<LogQueue, Failure> {
-    let terminal = io::stderr().is_terminal();
-    let queue = LogQueue::start(io::stderr())?;
-    let lines = queue.clone();
-    let log = tracing_subscriber::fmt().with_max_level(level).with_ansi(terminal);
-    let log = log.with_writer(move || lines.clone()).finish();
-    log.with(LogLimit::new(Env::real().clock, queue.clone())).init();
+pub(crate) fn start_log(settings: &LogSettings) -> Result<LogQueue, Failure> {
+    let colours = matches!(settings.target, LogTarget::StandardError)
+        && settings.format == LogFormat::Text
+        && io::stderr().is_terminal();
+    let queue = LogQueue::start(open_log(&settings.target)?)?;
+    let (lines, limit) = (queue.clone(), LogLimit::new(Env::real().clock, queue.clone()));
+    let log = tracing_subscriber::fmt().with_max_level(settings.level).with_ansi(colours);
+    let log = log.with_writer(move || lines.clone());
+    match settings.format {
+        LogFormat::Text => log.finish().with(limit).init(),
+        LogFormat::Json => log.event_format(JsonLines).finish().with(limit).init(),
+        LogFormat::Redis => log.event_format(RedisLines).finish().with(limit).init(),
+    }
     Ok(queue)
 }

@@ -1,20 +1,47 @@
-//! The log on standard error, written by a thread of its own: a reader of the log that stalls holds up
-//! nothing but the log.
+//! The log, on standard error mostly, written by a thread of its own: a reader of the log that stalls holds
+//! up nothing but the log.
 //!
 //! Lines wait in a bounded queue. When it is full, lines are left out, and the next one that fits is preceded
 //! by their number.
 
+use crate::args::LogFormat;
 use esker::parts::env::Env;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
+use tracing::level_filters::LevelFilter;
 
 /// Lines that wait at most; at about 150 bytes each half a mebibyte.
 const WAITING_LINES: usize = 4096;
 /// At the end of the program: how long it waits for lines that nothing reads.
 const LAST_WAIT: Duration = Duration::from_millis(500);
+
+/// What of the log is written, how and where.
+#[derive(Clone, Debug)]
+pub(crate) struct LogSettings {
+    pub(crate) level: LevelFilter,
+    pub(crate) format: LogFormat,
+    pub(crate) target: LogTarget,
+}
+
+impl LogSettings {
+    /// Lines for people on standard error.
+    pub(crate) fn plain(level: LevelFilter) -> LogSettings {
+        LogSettings { level, format: LogFormat::Text, target: LogTarget::StandardError }
+    }
+}
+
+/// Where the log goes.
+#[derive(Clone, Debug)]
+pub(crate) enum LogTarget {
+    StandardError,
+    StandardOutput,
+    /// To the end of a file.
+    File(PathBuf),
+}
 
 enum Message {
     Line(Vec<u8>),

@@ -3,47 +3,56 @@
 //! The program uses the public library only. [`args`] defines the command line; `commands` has a file for
 //! each command; `records` reads and writes the files of `load` and `dump`; `shell` is the prompt;
 //! [`failure`] turns errors into a sentence, advice and an exit code; only [`host`] and [`output`] touch the
-//! user's files, terminal and environment, and [`log`] writes the log, limited by
-//! [`log_limit`].
+//! user's files, terminal and environment, and [`log`] writes the log, in
+//! the form of [`log_lines`], limited by [`log_limit`].
 
 #![forbid(unsafe_code)]
 
 mod args;
+mod caller;
 mod commands;
+mod control;
 mod failure;
 mod format;
 mod host;
 mod json;
 mod log;
 mod log_limit;
+mod log_lines;
 mod output;
 mod records;
+mod shared;
 mod shell;
 
 use args::{Cli, Command};
 use clap::Parser;
+use commands::serve::Plan;
 use failure::{Exit, Failure};
-use std::io::Write;
+use log::LogSettings;
+use std::io::{Read, Write};
 use std::process::ExitCode;
+use tracing::level_filters::LevelFilter;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // The database derives its limit on open tables from that of the process, whose default is low.
     esker::parts::env::host::raise_open_files_limit();
     esker::parts::env::c_heap::keep_little();
-    let level = cli.global.log.unwrap_or(commands::default_log_level(&cli.command));
-    let log = match host::start_log(level) {
-        Ok(log) => log,
+    let started = prepare(&cli).and_then(|(serve, log)| Ok((serve, host::start_log(&log)?)));
+    let (serve, log) = match started {
+        Ok(started) => started,
         Err(failure) => return failure.report(&mut host::stderr()),
     };
     let mut out = host::stdout();
-    let result = run(&cli, &mut out).and_then(|exit| {
+    let result = run(&cli, serve.as_ref(), &mut out);
+    let result = result.map(ExitCode::from).or_else(|failure| forward(&cli, failure, &mut out));
+    let result = result.and_then(|code| {
         out.flush()?;
-        Ok(exit)
+        Ok(code)
     });
     log.finish();
     match result {
-        Ok(exit) => exit.into(),
+        Ok(code) => code,
         Err(failure) => {
             // Answers are printed before the error; a failure to print them is ignored here.
             let _flushed = out.flush();
@@ -52,12 +61,37 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli, out: &mut dyn Write) -> Result<Exit, Failure> {
+/// Lets the process that has the database open execute the command, if that is why it failed.
+fn forward(cli: &Cli, failure: Failure, out: &mut dyn Write) -> Result<ExitCode, Failure> {
+    if !failure.is_locked() || !shared::can_be_shared(&cli.command) {
+        return Err(failure);
+    }
+    let mut input: Box<dyn Read> = match &cli.command {
+        Command::Shell(args) if args.file.is_none() => shell::typed_lines()?,
+        _ => Box::new(host::stdin()),
+    };
+    control::forward::forward(cli.global.data(), &mut *input, out)?.ok_or(failure)
+}
+
+/// What must be known before the log begins: how it is written, which a file of `serve` may say.
+fn prepare(cli: &Cli) -> Result<(Option<Plan>, LogSettings), Failure> {
     args::check_options(cli).map_err(Failure::usage)?;
+    if let Command::Serve(args) = &cli.command {
+        let plan = Plan::new(&cli.global, args)?;
+        let log = plan.log.clone();
+        return Ok((Some(plan), log));
+    }
+    Ok((None, LogSettings::plain(cli.global.log.unwrap_or(LevelFilter::WARN))))
+}
+
+fn run(cli: &Cli, serve: Option<&Plan>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let global = &cli.global;
+    if let Some(plan) = serve {
+        return commands::serve::run(global, plan, shared::run, out);
+    }
     match &cli.command {
-        Command::Serve(args) => commands::serve::run(global, args, out),
-        Command::Shell(args) => shell::run(global, args, out),
+        Command::Serve(_) => Err(Failure::defect("`serve` has no plan")),
+        Command::Shell(args) => shell::run(global, args, shared::run, out),
         Command::Data(command) => commands::run_alone(global, command, out),
         Command::Backup(args) => commands::copies::backup(global, &args.command, out),
         Command::Restore(args) => commands::copies::restore(global, args, out),

@@ -75,6 +75,7 @@ fn a_server_answers_the_shell() {
     let answers = dir.ok(&format!("{connect} --file puts.txt"));
     assert_eq!(answers.lines().filter(|line| *line == "OK").count(), 30_000);
     assert_eq!(answers.lines().last().unwrap().split(' ').count(), 30_000);
+    std::fs::remove_file(dir.path().join("esker-data/control.sock")).unwrap();
     let ran = dir.run("get 1");
     assert!(ran.code == 4 && ran.err.contains("esker shell --connect"), "{ran:?}");
     assert_eq!(served.end("-TERM"), Some(0));
@@ -92,7 +93,7 @@ fn answers_of_a_server_are_timed_and_shown_as_json() {
         let client = scope.spawn(|| {
             dir.run_with(&format!("shell --connect {address} --json --timing --wait 60s"), session)
         });
-        let served = Served::spawn(dir.command(&format!("serve --log off --dsl {address}")));
+        let served = Served::spawn(dir.command(&format!("serve --redis off --log off --dsl {address}")));
         (client.join().unwrap(), served)
     });
     let answers: Vec<serde_json::Value> =
@@ -180,11 +181,11 @@ fn the_port_comes_from_the_environment() {
     let dir = WorkingDir::new();
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = dir.command("serve --log off");
+    let mut command = dir.command("serve --redis off --log off");
     command.env("SERVER_PORT", port.to_string()).stderr(Stdio::null());
     let served = Served::spawn(command);
     assert_eq!(served.address, format!("127.0.0.1:{port}"));
-    let taken = dir.run(&format!("serve --data other --dsl {}", served.address));
+    let taken = dir.run(&format!("serve --redis off --data other --dsl {}", served.address));
     assert!(taken.code == 4 && taken.err.contains("cannot listen on"), "{taken:?}");
     assert_eq!(served.end("-INT"), Some(0));
     assert!(dir.path().join("esker-data").is_dir());

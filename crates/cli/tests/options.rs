@@ -42,10 +42,21 @@ fn options_of_a_database_are_shown_and_changed() {
     let dir = WorkingDir::new();
     dir.ok("put k v");
     let changed = dir.ok("options --db esker-data block_size=16KiB bottommost_compression=zstd:3");
-    assert_eq!(
-        changed,
-        "block_size: 4KiB -> 16KiB (holds: new tables)\ncompression_last: lz4 -> zstd:3 (holds: new tables)\n"
+    let lines: Vec<&str> = changed.lines().collect();
+    let [first, kept, second, also_kept] = lines[..] else { panic!("{changed}") };
+    assert_eq!(first, "block_size: 4KiB -> 16KiB (holds: new tables)");
+    assert_eq!(second, "compression_last: lz4 -> zstd:3 (holds: new tables)");
+    assert!(
+        kept.starts_with("  1 table of ") && kept.ends_with(" from before the change, until merged"),
+        "{kept}"
     );
+    assert_eq!(kept, also_kept);
+    let at_once = dir.ok("options --data esker-data level0_stop_runs=30");
+    assert_eq!(at_once.lines().count(), 1, "no table keeps it: {at_once}");
+    let json = dir.ok("options --data esker-data index_type=b-tree-pages --json");
+    assert!(json.contains(r#""kept_tables":1,"kept_bytes":"#), "{json}");
+    let json = dir.ok("options --data esker-data index_type=eytzinger level0_stop_runs=auto --json");
+    assert!(json.contains(r#""kept_tables":0,"kept_bytes":0"#), "made when a table is opened: {json}");
     assert_eq!(dir.ok("options --data esker-data block_size=16384"), "block_size was 16KiB already\n");
     let shown = dir.ok("options --data esker-data");
     assert!(shown.contains("* block_size") && shown.contains("\n  block_layout "), "{shown}");

@@ -27,8 +27,8 @@
 //!
 //! # Map
 //! [`config`] configuration; `client_limit`, `line_memory` and `unsent_answers` what clients share;
-//! [`listener`] accepts and stops; `connection` one client; [`dsl`] commands; [`load_file`] which files `l`
-//! may open.
+//! [`listener`] accepts and stops, `stop` tells it to; `connection` one client; [`dsl`] commands;
+//! [`load_file`] which files `l` may open.
 
 #![forbid(unsafe_code)]
 
@@ -40,10 +40,12 @@ pub mod error;
 mod line_memory;
 pub mod listener;
 pub mod load_file;
+mod stop;
 mod unsent_answers;
 
 pub use config::Config;
 pub use connection::BLOCKING_PIECES;
 pub use error::ServeError;
-pub use listener::{serve, serve_until_signalled};
+pub use listener::{serve, serve_open};
 pub use load_file::{LoadDirectory, LoadFiles};
+pub use stop::Stop;

@@ -39,25 +39,17 @@ pub fn serve(
     ready: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let served = run(config, database, ready, shutdown);
+    let served = serve_open(config, database, ready, shutdown);
     let closed = database.close();
     served?;
     Ok(closed?)
 }
 
-/// [`serve`] until SIGTERM or SIGINT arrives, or Ctrl-C where there are no signals.
+/// [`serve`] for a database that is served in other ways as well: it stays open.
 ///
 /// # Errors
-/// Those of [`serve`].
-pub fn serve_until_signalled(
-    config: Config,
-    database: &Database,
-    ready: impl FnOnce(SocketAddr),
-) -> Result<(), ServeError> {
-    serve(config, database, ready, signalled())
-}
-
-fn run(
+/// See [`ServeError`].
+pub fn serve_open(
     config: Config,
     database: &Database,
     ready: impl FnOnce(SocketAddr),
@@ -162,26 +154,5 @@ impl Server {
             tracing::warn!(clients = self.clients.len(), "clients cut off that took too long");
             self.clients.abort_all();
         }
-    }
-}
-
-#[cfg(unix)]
-async fn signalled() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    let (Ok(mut terminate), Ok(mut interrupt)) = (terminate, interrupt) else {
-        tracing::error!("cannot listen to signals; the server will have to be killed");
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("SIGINT"),
-    }
-}
-
-#[cfg(not(unix))]
-async fn signalled() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending().await
     }
 }

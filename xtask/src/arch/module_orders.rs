@@ -31,7 +31,7 @@ const fn tree(package: &'static str, modules: &'static str) -> Order {
 pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker-base",
-        "planted checksum coding expiry ids inside_job key kind large_buffer limits seqno error sync thread_buffer unwinding",
+        "planted checksum coding expiry ids inside_job key kind large_buffer limits seqno error resident_only sync thread_buffer unwinding",
     ),
     tree(
         "esker-env",
@@ -43,7 +43,7 @@ pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker-iter",
         "boundaries bounds cursor key_buffer meaning large_values merge operator \
-        compaction_filter full_merge range_del reader compaction_iter slice tombstone_span visible \
+        compaction_filter full_merge range_del reader compaction_iter slice key_span tombstone_span visible \
         double_ended",
     ),
     Order {
@@ -83,15 +83,15 @@ pub(super) const ORDERS: &[Order] = &[
     tree("esker-blob", "pointer record frame reader writer"),
     tree(
         "esker-sst",
-        "decode_error expiring range_tombstones simd slots table_slots block cached_part pinned_value \
+        "decode_error expiring page_alignment range_tombstones simd slots table_slots block cached_part pinned_value \
                   footer filter_access dictionary properties section_reader index verified_blocks \
                   table_identity block_bounds options table table_filter table_index range_estimate load mapped \
-                  input_residency read_ahead cache_warmer dictionary_buffer file_writer inspect lookup cursor \
+                  input_residency waiting_block read_ahead cache_warmer dictionary_buffer file_writer inspect lookup cursor \
                   multi_get salvage salvaged_end stored_checksums verify writer",
     ),
     tree(
         "esker-version",
-        "range part blob run version check edit encode keyspaces state prepared current frame recover needed \
+        "range part blob run version check figures edit encode keyspaces state prepared current frame recover needed \
                   salvage manifest",
     ),
     tree(
@@ -131,7 +131,7 @@ pub(super) const ORDERS: &[Order] = &[
         folder: "state",
         modules: "activity adaptive_state commit_notifier consumers events idle_budget log_ages \
                   memory_shares pinned_memtables read_heat read_triggered scheduler \
-                  traffic write_control counters keyspace commit_state jobs quarantine store shape \
+                  traffic write_control counters keyspace commit_state jobs quarantine store figures shape \
                   space_use",
         closed: &[],
     },
@@ -150,7 +150,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-engine",
         folder: "background",
-        modules: "clock_state install quarantine flush flush_group picker subcompactions spill_memtables table_eviction targets idle_wal idle install_options \
+        modules: "clock_state install quarantine flush_pieces flush flush_group picker subcompactions spill_memtables table_eviction targets idle_wal idle kept_tables install_options \
                   migration compact workers",
         closed: &[],
     },
@@ -163,13 +163,58 @@ pub(super) const ORDERS: &[Order] = &[
     // The facade: what users hold is in `handle`; each feature sees it and the engine, and no other feature.
     tree(
         "esker",
-        "compaction_filter damage error events handle transaction advice changes copy backup ingest \
+        "compaction_filter damage error events resident handle overlay transaction advice changes copy backup ingest \
                   merge open options parts report metrics repair",
     ),
     tree("esker-protocol", "http lines pairs parse_error scalar answer words command"),
     tree(
+        "esker-lua",
+        "host flags numbers random script lru scripts library raise bridge json_settings state define lua_to_reply \
+         reply_to_lua api register cjson cmsgpack packed_struct bit vm engine libraries fuzz",
+    ),
+    tree(
+        "esker-redis-commands",
+        "channel flags key_spec reply text key_rule command keys table acl describe fuzz",
+    ),
+    Order {
+        package: "esker-redis-commands",
+        folder: "acl",
+        modules: "command_set log ordered rule selector sha256 user check describe users auth file replies",
+        closed: &[],
+    },
+    tree(
+        "esker-redis-data",
+        "corrupt crc64 reader intset lzf strings packed listpack ziplist zipmap stream value dump \
+                  bits hyperloglog lcs geo fuzz",
+    ),
+    Order {
+        package: "esker-redis-data",
+        folder: "dump",
+        modules: "types restore_error footer decoder restore_stream restore_value encoder encoding_limits dump_stream dump_value functions mod",
+        closed: &[],
+    },
+    Order {
+        package: "esker-redis-data",
+        folder: "hyperloglog",
+        modules: "mod element dense header sparse sparse_set count debug",
+        closed: &[],
+    },
+    tree(
+        "esker-redis-store",
+        "layout random_seed record locks ids rank_nodes order_ends store ahead changes txn entry types whole_database random_key expiry_sweep garbage check",
+    ),
+    tree(
+        "esker-redis-server",
+        "failure key_cursors background clients client_line pubsub keyspace_events config statistics observed checkpoints tracking watches waiting flusher stop scripts access server settings session access_changes observer checks call reply_tree commands execute local_client net start",
+    ),
+    tree(
+        "esker-resp",
+        "glob quoting memory_size redis_conf integer exact_decimal double long_double limits line_search \
+        protocol_error request value value_parser writer fuzz",
+    ),
+    tree(
         "esker-server",
-        "error load_file config client_limit line_memory unsent_answers dsl connection listener",
+        "error stop load_file config client_limit line_memory unsent_answers dsl connection listener",
     ),
     tree(
         "esker-bench",
@@ -181,13 +226,23 @@ pub(super) const ORDERS: &[Order] = &[
         "counters error keys machine settings statistics table claim finding comparison plot context \
                   experiment subjects report",
     ),
-    tree("esker-cli", "failure format args log log_limit output host json records commands shell"),
+    tree(
+        "esker-cli",
+        "failure format args log log_lines log_limit output host caller json records control commands shell shared",
+    ),
     tree(
         "esker-testkit",
         "mod decoders dir directory_image domain failure events kill operators options script oracle follower \
                   cursor_walks log_scan open_transaction runner ingest one_key model transactions crash damage \
-                  errors generator shrink watch",
+                  errors generator shrink watch soak",
     ),
+    tree("esker-redis-testkit", "random client server differential"),
+    Order {
+        package: "esker-redis-testkit",
+        folder: "differential",
+        modules: "request pools arguments excluded shapes generator rules pair standing_alone lockstep shrink state mod",
+        closed: &[],
+    },
     tree("xtask", "mod findings kill_loop repository arch bugs instructions sanitizers tidy"),
     tree(
         "esker-options",

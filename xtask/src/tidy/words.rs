@@ -86,9 +86,9 @@ fn check_names(path: &Path, text: &str, findings: &mut Findings) {
     }
 }
 
-/// `reader_v2`, `ReaderV2`, `v2`.
+/// `reader_v2`, `ReaderV2`, `v2`. `v4` and `v6` are versions of IP.
 fn is_second_version(word: &str) -> bool {
-    let Some(stem) = word.strip_suffix(|char: char| ('2'..='9').contains(&char)) else { return false };
+    let Some(stem) = word.strip_suffix(['2', '3', '5', '7', '8', '9']) else { return false };
     let Some(before) = stem.strip_suffix(['v', 'V']) else { return false };
     match stem.ends_with('v') {
         true => before.is_empty() || before.ends_with('_'),

@@ -9,9 +9,9 @@ use esker::advice::Operations;
 ///
 /// Closed formulas compute the costs of writes, lookups and scans under some ten thousand designs, in blocks
 /// read and bytes written. The formulas' costs of the present design are compared with measurements on this
-/// database and corrected by them. The operations are those since the database was opened (in the shell, or
-/// in a program by Keyspace::advise), or stated ones: numbers in any unit, of which only the proportions
-/// matter. With --entries the data is stated, too, and no database is opened.
+/// database and corrected by them. The operations are those of the keyspace's life, as `esker stats` counts
+/// them, or stated ones: numbers in any unit, of which only the proportions matter. With --entries the data
+/// is stated, too, and no database is opened.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -5,7 +5,9 @@ use crate::args::AdviseArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, paragraph};
 use esker::KeyspaceOptions;
-use esker::advice::{Advice, Knob, Operations, Prediction, Prices, Question, Usage, advise};
+use esker::advice::{
+    Advice, IndexAdvice, IndexPrediction, Knob, Operations, Prediction, Prices, Question, Usage, advise,
+};
 use esker::advice::{AdviceRequest, KeyspaceAdvice, ModelCheck};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -109,8 +111,10 @@ fn show(
     if let Some(told) = told {
         checks(out, &told.checks)?;
     }
+    index(out, &advice.index)?;
     writeln!(out)?;
     paragraph(out, "", &advice.reason)?;
+    paragraph(out, "", &advice.index.reason)?;
     match is_applied {
         Some(true) => {
             let words = format!(
@@ -145,7 +149,7 @@ fn head(out: &mut dyn Write, usage: &Usage, told: Option<&KeyspaceAdvice>) -> Re
         human_bytes(usage.memory_bytes as u64),
     )?;
     let source = match told {
-        Some(told) if told.is_observed => "seen since opening",
+        Some(told) if told.is_observed => "seen in its life",
         _ => "stated",
     };
     let words = format!(
@@ -214,6 +218,20 @@ fn section<'a>(
     rows.try_for_each(|(name, prediction)| row(out, name, prediction))
 }
 
+fn index(out: &mut dyn Write, advice: &IndexAdvice) -> Result<(), Failure> {
+    writeln!(out, "block indexes with the proposed design (option index_type):")?;
+    for IndexPrediction { form, memory_bytes, cached_share, cost_ns } in &advice.forms {
+        writeln!(
+            out,
+            "  {:<18} {:>10} of memory, {:>3.0} % of blocks cached, {cost_ns:>7.0} ns an operation",
+            form.name(),
+            human_bytes(memory_bytes.max(0.0) as u64),
+            100.0 * cached_share,
+        )?;
+    }
+    Ok(())
+}
+
 fn named(knob: Knob) -> &'static str {
     match knob {
         Knob::Strategy => "strategy",
@@ -263,6 +281,15 @@ fn prediction_json(prediction: &Prediction) -> Value {
     })
 }
 
+fn index_json(prediction: &IndexPrediction) -> Value {
+    json!({
+        "index_type": prediction.form.name(),
+        "memory_bytes": prediction.memory_bytes,
+        "cached_share": prediction.cached_share,
+        "cost_ns": prediction.cost_ns,
+    })
+}
+
 fn as_json(usage: &Usage, advice: &Advice, told: Option<&KeyspaceAdvice>, is_applied: Option<bool>) -> Value {
     let with_name = |name: &str, prediction: &Prediction| {
         let mut object = prediction_json(prediction);
@@ -303,6 +330,8 @@ fn as_json(usage: &Usage, advice: &Advice, told: Option<&KeyspaceAdvice>, is_app
         "kinds": advice.families.iter().map(prediction_json).collect::<Vec<_>>(),
         "single_changes": advice.single_changes.iter().map(|(knob, prediction)| with_name(named(*knob), prediction)).collect::<Vec<_>>(),
         "profiles": advice.named.iter().map(|other| with_name(&other.name, &other.prediction)).collect::<Vec<_>>(),
+        "index": advice.index.forms.iter().map(index_json).collect::<Vec<_>>(),
+        "index_reason": advice.index.reason,
         "checks": checks,
         "reason": advice.reason,
         "applied": is_applied,

@@ -47,7 +47,7 @@ fn share(value: f64) -> String {
 
 fn write_words(seen: &Amplification) -> String {
     let Some(total) = seen.write() else {
-        return "nothing was written since the database was opened".to_owned();
+        return "nothing was written since its writes are counted".to_owned();
     };
     let mut text = format!("{total:.2} bytes for each of {}", human_bytes(seen.user_bytes()));
     let cause = |info: &CauseInfo| {

@@ -5,9 +5,10 @@ use crate::args::{
     BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs, Global, RestoreArgs,
     Shape,
 };
+use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, human_counted, human_time, unix_ms};
-use crate::host::progress_bar;
+use esker::Database;
 use esker::backup::{BackupId, BackupInfo, Backups, CopyProgress, Retention};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -15,8 +16,8 @@ use std::io::Write;
 use std::path::Path;
 
 pub(super) fn checkpoint(context: &mut Context<'_>, args: &CheckpointArgs) -> Result<Exit, Failure> {
-    let bar = progress_bar(Some(0));
-    let report = context.database.checkpoint_with(&args.target, shown_by(&bar))?;
+    let bar = context.caller.progress_bar(Some(0));
+    let report = context.database.checkpoint_with(context.caller.path(&args.target), shown_by(&bar))?;
     bar.finish_and_clear();
     if context.shape.json {
         let members = json!({
@@ -61,12 +62,25 @@ fn create(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let database = open_existing(global, |options| options)?;
-    let bar = progress_bar(Some(0));
-    let report = database.backup_with(&Backups::new(&args.dir), shown_by(&bar));
-    bar.finish_and_clear();
+    let created = create_open(&database, &Caller::default(), args, is_json, out);
     let closed = database.close();
-    let report = report?;
+    let exit = created?;
     closed?;
+    Ok(exit)
+}
+
+/// `backup create` of a database that is open.
+pub(crate) fn create_open(
+    database: &Database,
+    caller: &Caller,
+    args: &BackupCreateArgs,
+    is_json: bool,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let bar = caller.progress_bar(Some(0));
+    let report = database.backup_with(&Backups::new(caller.path(&args.dir)), shown_by(&bar));
+    bar.finish_and_clear();
+    let report = report?;
     if is_json {
         let members = json!({
             "id": report.id.get(), "seqno": report.seqno.get(),
@@ -96,7 +110,7 @@ fn verify(args: &BackupVerifyArgs, is_json: bool, out: &mut dyn Write) -> Result
     };
     let mut exit = Exit::Done;
     for id in ids {
-        let bar = progress_bar(Some(0));
+        let bar = Caller::default().progress_bar(Some(0));
         let found = backups.verify_with(id, shown_by(&bar));
         bar.finish_and_clear();
         let found = found?;
@@ -159,7 +173,7 @@ pub(crate) fn restore(global: &Global, args: &RestoreArgs, out: &mut dyn Write) 
         }
     };
     let target = global.data();
-    let bar = progress_bar(Some(0));
+    let bar = Caller::default().progress_bar(Some(0));
     let report = backups.restore_with(id, target, shown_by(&bar));
     bar.finish_and_clear();
     let report = report?;

@@ -22,7 +22,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &DumpArgs) -> Result<Exit, Fa
     let range = context.parse_range(&args.range)?;
     // Before the output is created: a missing keyspace must not overwrite an older dump.
     let cursor = context.existing_keyspace()?.cursor()?;
-    let mut file = if to_stdout { None } else { Some(Output::create(&args.file)?) };
+    let mut file = if to_stdout { None } else { Some(Output::create(&context.caller.path(&args.file))?) };
     let out: &mut dyn Write = match &mut file {
         Some(file) => file,
         None => context.out,

@@ -1,8 +1,10 @@
 //! `exec`: runs a file of DSL commands.
 
 use crate::args::{ExecArgs, Global};
+use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
-use crate::host::{self, Input};
+use crate::host::Input;
+use esker::Database;
 use esker_protocol::{Line, LineBuffer, answer};
 use esker_server::LoadFiles;
 use esker_server::dsl::{Executor, Outcome};
@@ -14,7 +16,8 @@ const MAX_LINE_BYTES: usize = 1 << 30;
 const READ_BYTES: usize = 64 << 10;
 
 pub(crate) fn run(global: &Global, args: &ExecArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let input = host::open_input(&args.file)?;
+    // Before the database is opened: recovery is wasted if the file is missing.
+    let input = Caller::default().open_input(&args.file)?;
     let database = super::open(global, |options| options)?;
     let executor = Executor::new(database.clone(), LoadFiles::Anywhere)?;
     let result = run_file(&executor, input, &args.file.display(), out);
@@ -22,6 +25,18 @@ pub(crate) fn run(global: &Global, args: &ExecArgs, out: &mut dyn Write) -> Resu
     let exit = result?;
     closed?;
     Ok(exit)
+}
+
+/// Runs a file on a database that is open.
+pub(crate) fn run_open(
+    database: &Database,
+    caller: &Caller,
+    args: &ExecArgs,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let input = caller.open_input(&args.file)?;
+    let executor = Executor::new(database.clone(), LoadFiles::Anywhere)?;
+    run_file(&executor, input, &args.file.display(), out)
 }
 
 pub(crate) fn run_file(

@@ -3,7 +3,7 @@
 use crate::args::{ExperimentArgs, Global};
 use crate::failure::{Exit, Failure};
 use crate::host;
-use esker_experiments::{ExperimentError, Scale, Settings, Watcher};
+use esker_experiments::{ExperimentError, Finding, Scale, Settings, Watcher};
 use indicatif::ProgressBar;
 use std::io::{self, Write};
 use std::process::Command;
@@ -22,7 +22,7 @@ pub(crate) fn run(global: &Global, args: &ExperimentArgs, out: &mut dyn Write) -
         scratch: global.data.clone().unwrap_or_else(std::env::temp_dir),
         start_child: Some(start_child),
     };
-    let (mut checked, mut wrong) = (0, Vec::new());
+    let mut findings = Vec::new();
     for experiment in args.experiments() {
         let mut progress = Progress::new();
         let report = esker_experiments::run(experiment, &settings, &mut progress)?;
@@ -32,16 +32,23 @@ pub(crate) fn run(global: &Global, args: &ExperimentArgs, out: &mut dyn Write) -
             writeln!(out, "  written to {}: {}\n", directory.display(), names.join(", "))?;
         }
         out.flush()?;
-        checked += report.findings.len();
-        wrong.extend(report.findings.iter().filter(|finding| !finding.holds()).map(ToString::to_string));
+        findings.extend(report.findings);
     }
+    conclude(&findings, out)
+}
+
+/// The end of a run: that all findings hold, or those that do not as a failure of its own.
+fn conclude(findings: &[Finding], out: &mut dyn Write) -> Result<Exit, Failure> {
+    let wrong: Vec<String> =
+        findings.iter().filter(|finding| !finding.holds()).map(ToString::to_string).collect();
     if wrong.is_empty() {
-        writeln!(out, "{checked} statements of the pages were checked, and hold.")?;
+        writeln!(out, "{} statements of the pages were checked, and hold.", findings.len())?;
         return Ok(Exit::Done);
     }
     Err(Failure::finding(format!(
-        "{} of {checked} statements of the pages do not hold:\n  {}",
+        "{} of {} statements of the pages do not hold:\n  {}",
         wrong.len(),
+        findings.len(),
         wrong.join("\n  ")
     )))
 }
@@ -104,5 +111,40 @@ impl From<ExperimentError> for Failure {
             ExperimentError::Output(error) => error.into(),
             ExperimentError::WrongAnswer(_) => Failure::defect(message),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::ExitCode;
+
+    fn finding(name: &'static str, measured: Option<f64>) -> Finding {
+        Finding { name, page: "a.md", says: "about one", range: 0.9..=1.1, measured }
+    }
+
+    /// `ExitCode` compares by its text alone.
+    fn is_code(found: ExitCode, expected: u8) -> bool {
+        format!("{found:?}") == format!("{:?}", ExitCode::from(expected))
+    }
+
+    #[test]
+    fn findings_that_do_not_hold_are_named_and_end_with_code_6() {
+        let (mut out, mut told) = (Vec::new(), Vec::new());
+        let all = [finding("right", Some(1.0)), finding("off", Some(2.0)), finding("missing", None)];
+        let failure = conclude(&all, &mut out).expect_err("two do not hold");
+        assert!(is_code(failure.report(&mut told), 6));
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.starts_with("esker: 2 of 3 statements of the pages do not hold:"), "{told}");
+        assert!(told.contains("off (docs/experiments/a.md") && told.contains("missing ("), "{told}");
+        assert!(!told.contains("right (") && out.is_empty(), "{told}");
+    }
+
+    #[test]
+    fn findings_that_hold_end_with_code_0() {
+        let mut out = Vec::new();
+        let exit = conclude(&[finding("right", Some(1.0))], &mut out).expect("it holds");
+        assert!(is_code(exit.into(), 0));
+        assert_eq!(out, b"1 statements of the pages were checked, and hold.\n");
     }
 }

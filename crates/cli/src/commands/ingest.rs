@@ -4,9 +4,9 @@ use super::keyspaces::with_settings;
 use super::load::known_format;
 use super::{Context, write_json};
 use crate::args::{BuildTableArgs, Global, IngestArgs, Shape};
+use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, human_counted};
-use crate::host;
 use crate::records::ReadError;
 use esker::KeyspaceOptions;
 use esker::ingest::{IngestMode, IngestOptions, TableWriter};
@@ -22,8 +22,9 @@ pub(super) fn run(context: &mut Context<'_>, args: &IngestArgs) -> Result<Exit, 
         _ => IngestMode::Copy,
     };
     let keyspace = context.keyspace()?;
-    let bar = host::progress_bar(Some(0));
-    let outcome = keyspace.ingest_with(&args.files, IngestOptions::new().mode(mode), &mut |progress| {
+    let files: Vec<_> = args.files.iter().map(|file| context.caller.path(file)).collect();
+    let bar = context.caller.progress_bar(Some(0));
+    let outcome = keyspace.ingest_with(&files, IngestOptions::new().mode(mode), &mut |progress| {
         bar.set_length(progress.total_bytes);
         bar.set_position(progress.done_bytes);
     });
@@ -49,11 +50,11 @@ pub(crate) fn build_table(
     args: &BuildTableArgs,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let shape = global.shape.or(&Shape::default());
-    let format = known_format(args.format, &args.file, args.header)?;
+    let (shape, caller) = (global.shape.or(&Shape::default()), Caller::default());
+    let format = known_format(&caller, args.format, &args.file, args.header)?;
     let options = with_settings(KeyspaceOptions::default(), &args.set)?;
-    let input = host::open_input(&args.file)?;
-    let bar = host::progress_bar(input.len);
+    let input = caller.open_input(&args.file)?;
+    let bar = caller.progress_bar(input.len);
     let mut reader = format.reader(input.reader, &shape, args.header);
     let mut table = TableWriter::create(&args.table, &options)?;
     let mut pairs = 0;

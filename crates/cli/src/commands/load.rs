@@ -2,9 +2,9 @@
 
 use super::{Context, write_json};
 use crate::args::{FileFormat, LoadArgs, OnError};
+use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
 use crate::format::human_count;
-use crate::host;
 use crate::records::{ReadError, Record, RecordReader};
 use esker::ingest::BulkLoader;
 use esker::parts::base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -24,14 +24,15 @@ const PAIRS_PER_TOLD: u64 = 4096;
 const MAX_SHOWN_LINES: u64 = 100;
 
 pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Failure> {
-    let format = known_format(args.format, &args.file, args.header)?;
-    let input = host::open_input(&args.file)?;
-    let progress = host::progress_bar(input.len);
+    let format = known_format(&context.caller, args.format, &args.file, args.header)?;
+    let input = context.caller.open_input(&args.file)?;
+    let progress = context.caller.progress_bar(input.len);
     let keyspace = context.keyspace()?;
     let loader = args.bulk.then(|| keyspace.bulk_load()).transpose()?;
     let mut load = Load {
         reader: format.reader(input.reader, &context.shape, args.header),
         database: context.database,
+        caller: &context.caller,
         keyspace,
         loader,
         name: &args.file,
@@ -65,12 +66,13 @@ pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Fa
 
 /// The format of an existing file of pairs: the one that was named, or the one of its extension.
 pub(super) fn known_format(
+    caller: &Caller,
     named: Option<FileFormat>,
     file: &Path,
     header: bool,
 ) -> Result<FileFormat, Failure> {
     // First, so that a missing file is reported as missing, not as one of unknown format.
-    host::find_input(file)?;
+    caller.find_input(file)?;
     let format = named.or_else(|| FileFormat::of(file)).ok_or_else(|| {
         Failure::usage(format!("cannot tell the format of {} by its name", file.display()))
             .advise("name it with --format csv, tsv, jsonl or pairs")
@@ -84,6 +86,7 @@ pub(super) fn known_format(
 struct Load<'a> {
     reader: Box<dyn RecordReader + 'a>,
     database: &'a Database,
+    caller: &'a Caller,
     keyspace: Keyspace,
     /// The bulk load, which takes the place of batches.
     loader: Option<BulkLoader>,
@@ -159,9 +162,10 @@ impl Load<'_> {
         if self.skipped <= MAX_SHOWN_LINES {
             self.progress.suspend(|| {
                 // A missing standard error is no failure; the count is in the answer.
-                let _result = writeln!(host::stderr(), "esker: {name}: {unit} {number} skipped: {reason}");
+                let mut errors = self.caller.errors();
+                let _result = writeln!(errors, "esker: {name}: {unit} {number} skipped: {reason}");
                 if self.skipped == MAX_SHOWN_LINES {
-                    let _result = writeln!(host::stderr(), "esker: further bad {unit}s are only counted");
+                    let _result = writeln!(errors, "esker: further bad {unit}s are only counted");
                 }
             });
         }

@@ -3,7 +3,6 @@
 use super::{Context, write_json};
 use crate::args::{AppendArgs, IncrArgs};
 use crate::failure::{Exit, Failure};
-use crate::host;
 use esker::{Keyspace, KeyspaceOptions, MergeOperator};
 
 pub(super) fn incr(context: &mut Context<'_>, args: &IncrArgs) -> Result<Exit, Failure> {
@@ -23,7 +22,7 @@ pub(super) fn incr(context: &mut Context<'_>, args: &IncrArgs) -> Result<Exit, F
 
 pub(super) fn append(context: &mut Context<'_>, args: &AppendArgs) -> Result<Exit, Failure> {
     let key = context.parse_key(&args.target)?;
-    let written = host::content_or_stdin(&args.content)?;
+    let written = context.caller.content_or_stdin(&args.content)?;
     let piece = context.shape.value.parse(&written);
     let piece = piece.map_err(|reason| Failure::usage(format!("value: {reason}")))?;
     let separator = args.separator.as_deref().unwrap_or("\n");

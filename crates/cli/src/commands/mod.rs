@@ -29,14 +29,14 @@ mod stats;
 mod strategy;
 mod watch;
 
-use crate::args::{Command, DataCommand, Global, RangeArgs, Shape, StatsArgs};
+use crate::args::{DataCommand, Global, RangeArgs, Shape, StatsArgs};
+use crate::caller::Caller;
+use crate::control::listen::{ControlSocket, SharedRun};
 use crate::failure::{Exit, Failure};
-use crate::host;
 pub(crate) use crate::json::{unprintable, write_json, write_json_pair};
 use esker::parts::base::key::prefix_successor;
 use esker::{Cursor, Database, Keyspace, Options};
 use std::io::Write;
-use tracing::level_filters::LevelFilter;
 
 pub(crate) struct Context<'a> {
     pub(crate) database: &'a Database,
@@ -45,14 +45,8 @@ pub(crate) struct Context<'a> {
     pub(crate) only: Option<String>,
     /// The database is open for reading only because the command does not write.
     pub(crate) for_reading: bool,
+    pub(crate) caller: Caller,
     pub(crate) out: &'a mut dyn Write,
-}
-
-pub(crate) fn default_log_level(command: &Command) -> LevelFilter {
-    match command {
-        Command::Serve(_) => LevelFilter::INFO,
-        _ => LevelFilter::WARN,
-    }
 }
 
 /// Opens the database, runs one command on it and closes it.
@@ -99,11 +93,11 @@ pub(crate) fn run_alone(
         DataCommand::Keyspaces(args) if args.creates() => (open(global, |options| options)?, false),
         // The input is checked first: a bad input must not create a database.
         DataCommand::Load(args) => {
-            load::known_format(args.format, &args.file, args.header)?;
+            load::known_format(&Caller::default(), args.format, &args.file, args.header)?;
             (open(global, |options| options)?, false)
         }
         DataCommand::Ingest(args) => {
-            args.files.iter().try_for_each(|file| host::find_input(file))?;
+            args.files.iter().try_for_each(|file| Caller::default().find_input(file))?;
             (open(global, |options| options)?, false)
         }
         DataCommand::Advise(_)
@@ -114,8 +108,9 @@ pub(crate) fn run_alone(
         | DataCommand::Stats(_) => (open_existing(global, |options| options)?, false),
     };
     let shape = global.shape.or(&Shape::default());
-    let only = global.shape.keyspace.clone();
-    let result = run(&mut Context { database: &database, shape, only, for_reading, out }, command);
+    let (only, caller) = (global.shape.keyspace.clone(), Caller::default());
+    let mut context = Context { database: &database, shape, only, for_reading, caller, out };
+    let result = run(&mut context, command);
     let closed = database.close();
     let exit = result?;
     closed?;
@@ -181,6 +176,18 @@ pub(crate) fn open_existing(
 pub(crate) fn configured(global: &Global) -> Result<Options, Failure> {
     let options = global.config.as_ref().map_or_else(|| Ok(Options::default()), Options::from_file)?;
     Ok(global.memory.into_iter().fold(options, Options::memory_budget))
+}
+
+/// Lets commands of other processes work on a database that is open here, until the socket is dropped.
+pub(crate) fn listen(global: &Global, database: &Database, run: SharedRun) -> Option<ControlSocket> {
+    let directory = global.data();
+    let opened = ControlSocket::open(database, directory, run);
+    opened
+        .inspect_err(|error| {
+            let what = "no commands of other processes: the control socket cannot be opened";
+            tracing::warn!("{what} in {}: {error}", directory.display());
+        })
+        .ok()
 }
 
 /// Opens the database without changing anything.

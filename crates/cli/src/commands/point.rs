@@ -3,7 +3,6 @@
 use super::{Context, unprintable, write_json, write_json_pair};
 use crate::args::{DeleteArgs, DeleteRangeArgs, GetArgs, PutArgs, TtlArgs};
 use crate::failure::{Exit, Failure};
-use crate::host;
 use esker::{Durability, Ttl, WriteOptions};
 
 pub(super) fn get(context: &mut Context<'_>, args: &GetArgs) -> Result<Exit, Failure> {
@@ -23,7 +22,7 @@ pub(super) fn get(context: &mut Context<'_>, args: &GetArgs) -> Result<Exit, Fai
 
 pub(super) fn put(context: &mut Context<'_>, args: &PutArgs) -> Result<Exit, Failure> {
     let key = context.parse_key(&args.target)?;
-    let written = host::content_or_stdin(&args.content)?;
+    let written = context.caller.content_or_stdin(&args.content)?;
     let value = context.shape.value.parse(&written);
     let value = value.map_err(|reason| Failure::usage(format!("value: {reason}")))?;
     let keyspace = context.keyspace()?;

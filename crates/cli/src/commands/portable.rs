@@ -2,13 +2,13 @@
 
 use super::{Context, open, write_json};
 use crate::args::{ExportArgs, Global, ImportArgs, Shape};
+use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_counted};
-use crate::host;
 use crate::output::Output;
-use esker::Keyspace;
 use esker::backup::check_export;
 use esker::error::MergeFailure;
+use esker::{Database, Keyspace};
 use std::io::Write;
 use std::path::Path;
 
@@ -30,11 +30,11 @@ impl Skipped {
         }
     }
 
-    fn report(&self) -> Result<(), Failure> {
+    fn report(&self, caller: &Caller) -> Result<(), Failure> {
         if self.count == 0 {
             return Ok(());
         }
-        let mut out = host::stderr();
+        let mut out = caller.errors();
         let keys = human_counted(self.count, "key");
         writeln!(out, "left out: {keys} whose operands cannot be merged; the first:")?;
         self.first.iter().try_for_each(|failure| writeln!(out, "  {failure}"))?;
@@ -50,7 +50,7 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
             names.iter().map(|name| context.database.open_keyspace(name)).collect::<Result<_, _>>()?
         }
     };
-    let bar = host::progress_bar(None);
+    let bar = context.caller.progress_bar(None);
     let told = |report: esker::backup::ExportReport| bar.set_position(report.written_bytes);
     let mut skipped = Skipped::default();
     let mut export = |out: &mut dyn Write| match args.skip_failed_merges {
@@ -61,14 +61,14 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
         // Standard output carries the export, so no report is printed there.
         export(context.out)?;
         bar.finish_and_clear();
-        skipped.report()?;
+        skipped.report(&context.caller)?;
         return Ok(Exit::Done);
     }
-    let mut file = Output::create(&args.file)?;
+    let mut file = Output::create(&context.caller.path(&args.file))?;
     let report = export(&mut file)?;
     file.complete()?;
     bar.finish_and_clear();
-    skipped.report()?;
+    skipped.report(&context.caller)?;
     if context.shape.json {
         let counts = [
             ("seqno", report.seqno.get()),
@@ -93,21 +93,44 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
 }
 
 pub(crate) fn import(global: &Global, args: &ImportArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let is_json = global.shape.or(&Shape::default()).json;
+    import_into(|| open(global, |options| options), Database::close, &Caller::default(), args, is_json, out)
+}
+
+/// Imports into a database that is open.
+pub(crate) fn import_open(
+    database: &Database,
+    caller: &Caller,
+    args: &ImportArgs,
+    is_json: bool,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    import_into(|| Ok(database.clone()), |_| Ok(()), caller, args, is_json, out)
+}
+
+fn import_into(
+    open: impl FnOnce() -> Result<Database, Failure>,
+    close: impl FnOnce(&Database) -> esker::Result<()>,
+    caller: &Caller,
+    args: &ImportArgs,
+    is_json: bool,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     // Before the database is opened and perhaps created: a missing file must not leave a new database behind.
-    let mut input = host::open_input(&args.file)?;
-    let bar = host::progress_bar(input.len);
+    let mut input = caller.open_input(&args.file)?;
+    let bar = caller.progress_bar(input.len);
     let told = |report: esker::backup::ImportReport| bar.set_position(report.read_bytes);
     let outcome = if args.check {
         check_export(&mut input.reader, told)
     } else {
-        let database = open(global, |options| options)?;
+        let database = open()?;
         let outcome = database.import(&mut input.reader, told);
-        let closed = database.close();
+        let closed = close(&database);
         outcome.and_then(|report| closed.map(|()| report))
     };
     bar.finish_and_clear();
     let report = outcome.map_err(|error| Failure::from(error).about(args.file.display()))?;
-    if global.shape.or(&Shape::default()).json {
+    if is_json {
         let counts = [
             ("keyspaces", report.keyspaces),
             ("entries", report.entries),

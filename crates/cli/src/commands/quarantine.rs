@@ -15,7 +15,7 @@ pub(super) fn options(options: Options) -> Options {
 
 pub(super) fn run(context: &mut Context<'_>, args: &QuarantineArgs) -> Result<Exit, Failure> {
     let report = match &args.replace_from {
-        Some(from) => context.database.replace_quarantined(from)?,
+        Some(from) => context.database.replace_quarantined(context.caller.path(from))?,
         None => ReplaceReport::default(),
     };
     let left = context.database.quarantined();

@@ -2,7 +2,7 @@
 
 use super::{Context, write_json};
 use crate::failure::{Exit, Failure};
-use crate::format::{human_bytes, human_count};
+use crate::format::{human_bytes, human_count, human_time};
 use esker::metrics::{
     BlockingWork, JobMetrics, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WriteState,
 };
@@ -27,7 +27,8 @@ pub(super) fn run(context: &mut Context<'_>) -> Result<Exit, Failure> {
     let metrics = context.database.metrics();
     writeln!(
         context.out,
-        "since opening: {} writes slowed for {} ms, {} stopped for {} ms",
+        "since {}: {} writes slowed for {} ms, {} stopped for {} ms",
+        human_time(metrics.counted_since_ms),
         human_count(metrics.delays),
         human_count(metrics.delay_time.as_millis() as u64),
         human_count(metrics.stalls),

@@ -5,7 +5,7 @@ use super::watch::Watch;
 use super::{Context, write_json};
 use crate::args::StatsArgs;
 use crate::failure::{Exit, Failure};
-use crate::format::{human_bytes, human_count};
+use crate::format::{human_bytes, human_count, human_time};
 use crate::host;
 use esker::metrics::{KeyspaceMetrics, ListenerMetrics, MemoryMetrics, Metrics, OpenReader};
 use esker::parts::cache::{BlockKind, KindStats};
@@ -98,17 +98,14 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
             "  since opening",
             format!("{} opened, {} closed", human_count(tables.opened), human_count(tables.closed)),
         ),
-        ("cache hits", format!("{rate} of {}", human_count(lookups))),
+        ("cache hits since opening", format!("{rate} of {}", human_count(lookups))),
         ("log", human_bytes(log.live_bytes)),
         (
             "  kept for readers",
             format!("{} of {}", human_bytes(log.history_bytes), human_bytes(log.history_limit_bytes)),
         ),
-        ("  flushes to the device", human_count(log.flushes)),
-        (
-            "writes since opening",
-            format!("{} in {} batches", human_count(metrics.entries), human_count(metrics.batches)),
-        ),
+        ("  flushes since opening", human_count(log.flushes)),
+        ("writes", format!("{} in {} batches", human_count(metrics.entries), human_count(metrics.batches))),
         ("  their bytes", human_bytes(metrics.user_bytes)),
         (
             "  slowed",
@@ -126,6 +123,7 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
                 human_count(metrics.stall_time.as_millis() as u64)
             ),
         ),
+        ("  counted since", human_time(metrics.counted_since_ms)),
         ("last sequence number", last_seqno(metrics)),
         ("open snapshots", human_count(metrics.snapshots as u64)),
         ("quarantined files", human_count(metrics.quarantined_files as u64)),
@@ -290,6 +288,7 @@ fn memory_as_json(memory: &MemoryMetrics) -> serde_json::Value {
         "job_bytes": memory.job_bytes,
         "large_value_bytes": memory.large_value_bytes,
         "process_block_bytes": memory.process_block_bytes,
+        "process_idle_block_bytes": memory.process_idle_block_bytes,
         "process_anonymous_bytes": memory.process_anonymous_bytes,
     })
 }
@@ -369,6 +368,7 @@ fn as_json(metrics: &Metrics, open_readers: &[OpenReader]) -> serde_json::Value 
     json!({
         "visible_seqno": metrics.visible_seqno.get(),
         "durable_seqno": metrics.durable_seqno.get(),
+        "counted_since_ms": metrics.counted_since_ms,
         "batches": metrics.batches,
         "entries": metrics.entries,
         "user_bytes": metrics.user_bytes,

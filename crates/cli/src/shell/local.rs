@@ -4,9 +4,10 @@ use super::prompt::Prompt;
 use super::shows_prompt;
 use super::split::split;
 use crate::args::{DataCommand, Global, Shape, ShapeArgs, check_line_options};
+use crate::caller::Caller;
 use crate::commands::{self, Context};
+use crate::control::listen::SharedRun;
 use crate::failure::{Exit, Failure};
-use crate::host;
 use clap::{CommandFactory, Parser};
 use esker::Database;
 use esker_protocol::command::USAGE;
@@ -71,39 +72,58 @@ struct Shell<'a> {
     /// Created with the first DSL command, because it creates the keyspaces of the DSL.
     executor: Option<Executor>,
     shape: Shape,
+    caller: Caller,
     out: &'a mut dyn Write,
     exit: Exit,
 }
 
-pub(super) fn run(global: &Global, file: Option<&Path>, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub(super) fn run(
+    global: &Global,
+    file: Option<&Path>,
+    shared: SharedRun,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     // Before the database is opened: recovery is wasted if the file is missing.
-    let input = match file {
-        Some(path) => Some(host::open_input(path)?),
-        None => None,
-    };
+    let caller = Caller::default();
+    let input = file.map(|path| caller.open_input(path)).transpose()?;
     let database = commands::open(global, |options| options)?;
+    let control = commands::listen(global, &database, shared);
     let shape = global.shape.or(&Shape::default());
-    let mut shell = Shell { database: database.clone(), executor: None, shape, out, exit: Exit::Done };
+    let mut shell =
+        Shell { database: database.clone(), executor: None, shape, caller, out, exit: Exit::Done };
     let result = match input {
         None if shows_prompt(file) => shell.run_session(global),
-        None => shell.run_all(BufReader::new(host::open_input(Path::new("-"))?.reader)),
+        None => shell.run_all(BufReader::new(shell.caller.open_input(Path::new("-"))?.reader)),
         Some(input) => shell.run_all(BufReader::new(input.reader)),
     };
     let exit = shell.exit;
     drop(shell);
+    drop(control);
     let closed = database.close();
     result?;
     closed?;
     Ok(exit)
 }
 
+/// Runs the commands of another process on a database that is open.
+pub(super) fn run_shared(
+    database: &Database,
+    file: Option<&Path>,
+    shape: Shape,
+    caller: &Caller,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let input = BufReader::new(caller.open_input(file.unwrap_or(Path::new("-")))?.reader);
+    let (database, caller) = (database.clone(), caller.clone());
+    let mut shell = Shell { database, executor: None, shape, caller, out, exit: Exit::Done };
+    shell.run_all(input)?;
+    Ok(shell.exit)
+}
+
 impl Shell<'_> {
     fn run_session(&mut self, global: &Global) -> Result<(), Failure> {
         writeln!(self.out, "esker on {}; `help` says what can be typed", global.data().display())?;
-        let mut names: Vec<String> =
-            WordLine::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
-        names.extend(USAGE.iter().map(|(letter, _)| (*letter).to_owned()));
-        let mut prompt = Prompt::new(names)?;
+        let mut prompt = Prompt::new(names())?;
         loop {
             self.out.flush()?;
             let shown = match self.shape.keyspace.as_str() {
@@ -199,6 +219,7 @@ impl Shell<'_> {
                     shape,
                     only,
                     for_reading: false,
+                    caller: self.caller.clone(),
                     out: &mut *self.out,
                 };
                 commands::run(&mut context, command)
@@ -237,6 +258,13 @@ impl Shell<'_> {
         }
         Ok(())
     }
+}
+
+/// The words that can be typed.
+pub(super) fn names() -> Vec<String> {
+    let words = WordLine::command();
+    let words = words.get_subcommands().map(|command| command.get_name().to_owned());
+    words.chain(USAGE.iter().map(|(letter, _)| (*letter).to_owned())).collect()
 }
 
 /// The error of a line, in one line.

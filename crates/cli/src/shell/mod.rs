@@ -4,17 +4,47 @@ mod local;
 mod prompt;
 mod remote;
 mod split;
+mod typed_lines;
 
-use crate::args::{Global, ShellArgs};
+use self::typed_lines::TypedLines;
+use crate::args::{Global, Shape, ShellArgs};
+use crate::caller::Caller;
+use crate::control::listen::SharedRun;
 use crate::failure::{Exit, Failure};
 use crate::host;
-use std::io::Write;
+use esker::Database;
+use std::io::{Read, Write};
 use std::path::Path;
 
-pub(crate) fn run(global: &Global, args: &ShellArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    global: &Global,
+    args: &ShellArgs,
+    shared: SharedRun,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
     match &args.connect {
         Some(address) => remote::run(address, args, global.shape.json, out),
-        None => local::run(global, args.file.as_deref(), out),
+        None => local::run(global, args.file.as_deref(), shared, out),
+    }
+}
+
+/// Runs the commands of another process on a database that is open.
+pub(crate) fn run_shared(
+    database: &Database,
+    args: &ShellArgs,
+    shape: Shape,
+    caller: &Caller,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    local::run_shared(database, args.file.as_deref(), shape, caller, out)
+}
+
+/// The lines that are typed, for a shell that another process executes.
+pub(crate) fn typed_lines() -> Result<Box<dyn Read>, Failure> {
+    if shows_prompt(None) {
+        Ok(Box::new(TypedLines::new(local::names())?))
+    } else {
+        Ok(Box::new(host::stdin()))
     }
 }
 

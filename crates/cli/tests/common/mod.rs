@@ -40,11 +40,11 @@ impl WorkingDir {
     /// The program with these arguments, not started yet.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
-        command.args(arguments.split_whitespace()).current_dir(&self.0);
         if opens_a_database(arguments) {
             // Budgets are small, because many tests run at once.
             command.args(["--memory", "32MiB"]);
         }
+        command.args(arguments.split_whitespace()).current_dir(&self.0);
         command.env_remove("SERVER_PORT").env("HOME", &self.0);
         command
     }
@@ -125,7 +125,7 @@ pub(crate) struct Served {
 impl Served {
     /// Starts `esker serve` on a port of the system's choice, and waits until it listens.
     pub(crate) fn start(dir: &WorkingDir, arguments: &str) -> Served {
-        let mut command = dir.command(&format!("serve --dsl 127.0.0.1:0 {arguments}"));
+        let mut command = dir.command(&format!("serve --redis off --dsl 127.0.0.1:0 {arguments}"));
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         Served::spawn(command)
     }

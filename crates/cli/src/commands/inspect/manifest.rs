@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use esker::parts::base::KeyspaceId;
 use esker::parts::env::StdFileSystem;
 use esker::parts::version::frame::Tail;
-use esker::parts::version::{EditOp, ManifestFile, PartMeta, Place};
+use esker::parts::version::{EditOp, KeyspaceFigures, ManifestFile, PartMeta, Place};
 use serde_json::Value;
 use std::path::Path;
 
@@ -122,7 +122,18 @@ fn describe(printer: &Printer<'_>, op: &EditOp) -> (&'static str, Facts) {
         EditOp::Counter { number, value } => {
             ("counter", vec![("number", (*number).into()), ("value", (*value).into())])
         }
+        EditOp::Figures { keyspace, figures } => ("figures", figures_facts(*keyspace, figures)),
     }
+}
+
+fn figures_facts(keyspace: KeyspaceId, figures: &KeyspaceFigures) -> Facts {
+    vec![
+        ("keyspace", keyspace.get().into()),
+        ("put bytes", figures.writes.put_bytes.into()),
+        ("operations", figures.writes.operations.into()),
+        ("traced lookups", figures.lookups.lookups.into()),
+        ("scans", (figures.scans.short + figures.scans.long).into()),
+    ]
 }
 
 fn part_facts(printer: &Printer<'_>, keyspace: KeyspaceId, place: Place, part: &PartMeta) -> Facts {

@@ -2,7 +2,8 @@
 
 use super::{write_json_option, write_json_preset};
 use crate::failure::Failure;
-use esker::options::{OptionInfo, OptionScope, OptionValue, Preset};
+use crate::format::human_bytes;
+use esker::options::{KeptTables, OptionInfo, OptionScope, OptionValue, Preset};
 use std::io::Write;
 
 /// Spaces between two columns.
@@ -91,15 +92,29 @@ impl Layout {
         info: &OptionInfo,
         before: &str,
         after: &str,
+        kept: &KeptTables,
     ) -> Result<(), Failure> {
+        let (tables, bytes) =
+            if kept.options.contains(&info.name) { (kept.tables, kept.bytes) } else { (0, 0) };
         if self.json {
-            let members = [("option", info.name), ("before", before), ("after", after)];
-            return super::write_json(out, members.map(|(name, value)| (name.to_owned(), value.into())));
+            let members: [(_, serde_json::Value); 5] = [
+                ("option", info.name.into()),
+                ("before", before.into()),
+                ("after", after.into()),
+                ("kept_tables", tables.into()),
+                ("kept_bytes", bytes.into()),
+            ];
+            return super::write_json(out, members.map(|(name, value)| (name.to_owned(), value)));
         }
         if before == after {
             writeln!(out, "{} was {after} already", info.name)?;
         } else {
             writeln!(out, "{}: {before} -> {after} (holds: {})", info.name, info.change)?;
+            if tables > 0 {
+                let noun = if tables == 1 { "table" } else { "tables" };
+                let size = human_bytes(bytes);
+                writeln!(out, "  {tables} {noun} of {size} from before the change, until merged")?;
+            }
         }
         Ok(())
     }

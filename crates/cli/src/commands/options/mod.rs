@@ -130,7 +130,7 @@ fn change(
     let set =
         |options: KeyspaceOptions, (name, value, _): &(&str, &str, OptionInfo)| options.set(name, value);
     let after = changes.iter().try_fold(before.clone(), set)?;
-    keyspace.update_options(|_| after.clone())?;
+    let kept = keyspace.update_options(|_| after.clone())?;
     drop(keyspace);
     database.close()?;
     for (.., info) in &changes {
@@ -142,7 +142,7 @@ fn change(
                 .map(|value| value.text)
                 .unwrap_or_default()
         };
-        layout.changed(out, info, &value(&before), &value(&after))?;
+        layout.changed(out, info, &value(&before), &value(&after), &kept)?;
     }
     Ok(())
 }

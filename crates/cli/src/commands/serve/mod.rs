@@ -1,0 +1,162 @@
+//! `serve`: runs the servers of both protocols on one open database until a signal.
+//!
+//! `plan` is what the arguments say, decided before anything is opened; `redis` is the part of that protocol;
+//! `signals` tells the servers to stop.
+
+mod plan;
+mod redis;
+mod signals;
+
+pub(crate) use plan::Plan;
+
+use super::watch::Watch;
+use crate::args::Global;
+use crate::control::listen::SharedRun;
+use crate::failure::{Exit, Failure};
+use crate::host;
+use esker::Database;
+use esker_redis_server::Listener;
+use esker_redis_server::server::Server;
+use esker_server::serve_open;
+use plan::RedisPlan;
+use signals::{Signals, Stops};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// Shortest interval: a sample takes some microseconds per keyspace, and more lines cannot be read.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+pub(crate) fn run(
+    global: &Global,
+    plan: &Plan,
+    shared: SharedRun,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    if plan.redis.as_ref().is_some_and(|redis| redis.is_stand_in) {
+        // Programs that start redis-server look for the number of the process in its log.
+        tracing::info!(
+            "Esker {} in the place of Redis, PID: {}",
+            env!("CARGO_PKG_VERSION"),
+            std::process::id()
+        );
+    }
+    plan.warn();
+    // A process that is told that the server is ready may end it at once, so signals are handled by then.
+    let signals = Signals::listen()?;
+    let bound = plan.redis.as_ref().map(redis::bind).transpose()?;
+    let global = Global { data: Some(plan.data.clone()), ..global.clone() };
+    let database = super::open(&global, |options| options)?;
+    let control = super::listen(&global, &database, shared);
+    let served = serve(plan, signals, bound, &database, out);
+    drop(control);
+    host::tell_supervisor("STOPPING=1");
+    let closed = database.close();
+    served?;
+    closed?;
+    Ok(Exit::Done)
+}
+
+fn serve(
+    plan: &Plan,
+    signals: Signals,
+    bound: Option<Listener>,
+    database: &Database,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    match (&plan.redis, bound) {
+        (Some(redis), Some(listener)) => {
+            let server = redis::prepare(redis, &plan.data, &listener, database)?;
+            let _pid_file = redis.pid_file.as_deref().map(host::PidFile::write).transpose()?;
+            serve_all(plan, signals, Some((redis, &server, listener)), database, out)
+        }
+        _ => serve_all(plan, signals, None, database, out),
+    }
+}
+
+/// Serves until a signal, or until one of the servers ends: then the other one is to end as well.
+fn serve_all(
+    plan: &Plan,
+    signals: Signals,
+    redis: Option<(&RedisPlan, &Server, Listener)>,
+    database: &Database,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let stops = &Stops {
+        text: esker_server::Stop::default(),
+        redis: redis.as_ref().map(|(_, _, listener)| listener.stop()),
+    };
+    let (end, ended) = mpsc::channel::<()>();
+    let (ready, is_ready) = mpsc::channel();
+    let handled = signals.handle();
+    std::thread::scope(|scope| {
+        if let Some(interval) = plan.watch {
+            scope.spawn(move || watch(database, interval.max(SHORTEST_INTERVAL), &ended));
+        }
+        scope.spawn(move || signals.stop_at_signal(stops));
+        let text = plan.text.clone().map(|config| {
+            scope.spawn(move || {
+                let ready = |address| ready.send(address).unwrap_or_default();
+                let served = serve_open(config, database, ready, stops.text.stopped());
+                stops.stop();
+                served
+            })
+        });
+        // It fails if the server of the text protocol cannot listen, and then both stop.
+        let text_address = text.as_ref().and_then(|_| is_ready.recv().ok());
+        if text_address.is_some() == text.is_some() {
+            let redis = redis.as_ref().map(|(redis, _, listener)| (*redis, listener));
+            tell_ready(plan, text_address, redis, out);
+        }
+        let served_redis = redis.map_or(Ok(()), |(_, server, listener)| {
+            let served = listener.serve(server);
+            stops.stop();
+            served
+        });
+        let served_text = text.map(|text| text.join());
+        handled.close();
+        drop(end);
+        served_text.unwrap_or(Ok(Ok(()))).unwrap_or_else(|panic| resume_unwind(panic))?;
+        served_redis.map_err(|error| Failure::system("the server of the Redis protocol ended", &error))
+    })
+}
+
+/// Tells supervisors and people that clients are accepted. A missing standard output is no error.
+fn tell_ready(
+    plan: &Plan,
+    text: Option<SocketAddr>,
+    redis: Option<(&RedisPlan, &Listener)>,
+    out: &mut dyn Write,
+) {
+    let data = plan.data.display();
+    let mut lines = String::new();
+    if let Some(address) = text {
+        lines.push_str(&format!("serving {data} on {address}\n"));
+    }
+    match redis {
+        Some((redis, _)) if redis.is_stand_in => {
+            tracing::info!("Server initialized");
+            tracing::info!("Ready to accept connections");
+        }
+        Some((_, listener)) => {
+            for place in redis::places(listener) {
+                lines.push_str(&format!("serving {data} by the protocol of Redis on {place}\n"));
+            }
+        }
+        None => {}
+    }
+    let _result = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
+    host::tell_supervisor("READY=1");
+}
+
+/// Prints figures for each interval until the other end of the channel is dropped.
+fn watch(database: &Database, interval: Duration, ended: &Receiver<()>) {
+    let mut watch = Watch::new(None, &database.metrics());
+    while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        let lines = watch.lines(&database.metrics(), interval);
+        // A missing standard error is no failure.
+        let _result = write!(host::stderr(), "{lines}");
+    }
+}

@@ -1,0 +1,202 @@
+//! What the arguments of `serve` say, decided before anything is opened: addresses, directory, log.
+
+use crate::args::{Global, LogFormat, ServeArgs};
+use crate::failure::Failure;
+use crate::host;
+use crate::log::{LogSettings, LogTarget};
+use esker_redis_server::{ListenConfig, StartConfig};
+use esker_server::config::DEFAULT_PORT;
+use esker_server::{Config, LoadDirectory, LoadFiles};
+use std::ffi::OsStr;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tracing::level_filters::LevelFilter;
+
+/// Where the database lies in the directory that `dir` names.
+const DATA_NAME: &str = "esker-data";
+
+/// What an address is to turn a server off.
+const OFF: &str = "off";
+
+/// What is to be served, and how.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The directory of the database.
+    pub(super) data: PathBuf,
+    /// The text protocol.
+    pub(super) text: Option<Config>,
+    pub(super) redis: Option<RedisPlan>,
+    pub(super) watch: Option<Duration>,
+    pub(crate) log: LogSettings,
+}
+
+/// The server of the Redis protocol.
+#[derive(Debug)]
+pub(super) struct RedisPlan {
+    pub(super) config: StartConfig,
+    pub(super) listen: ListenConfig,
+    pub(super) databases: u16,
+    pub(super) pid_file: Option<PathBuf>,
+    /// Whether it was started in the place of redis-server, and writes the lines that are waited for then.
+    pub(super) is_stand_in: bool,
+}
+
+impl RedisPlan {
+    /// The port that was asked for.
+    pub(super) fn port(&self) -> u16 {
+        self.listen.tcp.first().map_or(0, |one| one.address.port())
+    }
+}
+
+impl Plan {
+    /// Reads the arguments and the files that they name.
+    pub(crate) fn new(global: &Global, args: &ServeArgs) -> Result<Plan, Failure> {
+        let is_stand_in = !args.redis_conf.is_empty();
+        let mut config = redis_config(args)?;
+        let data = match (&global.data, &args.directory) {
+            (Some(_), Some(_)) => {
+                return Err(Failure::usage("the directory is named twice, by DIR and by --data"));
+            }
+            (Some(data), None) | (None, Some(data)) => data.clone(),
+            (None, None) => match config.text("dir") {
+                Some(dir) => Path::new(&dir).join(DATA_NAME),
+                None => global.data().to_owned(),
+            },
+        };
+        set_directory(&mut config, &data)?;
+        let text_is_off = args.dsl.as_deref() == Some(OFF) || (is_stand_in && args.dsl.is_none());
+        let text = if text_is_off { None } else { Some(text_config(args)?) };
+        let log = log_settings(global, args, &config);
+        let redis_is_off = args.redis.as_deref() == Some(OFF);
+        if redis_is_off && !args.redis_set.is_empty() {
+            return Err(Failure::usage("--redis-set sets nothing, because --redis is off"));
+        }
+        let redis = if redis_is_off { None } else { Some(redis_plan(config, args)?) };
+        if text.is_none() && redis.is_none() {
+            return Err(Failure::usage("nothing is to be served: --redis and --dsl are off"));
+        }
+        Ok(Plan { data, text, redis, watch: args.watch, log })
+    }
+
+    /// Tells what the configuration says that has no effect.
+    pub(crate) fn warn(&self) {
+        for warning in self.redis.iter().flat_map(|redis| redis.config.warnings()) {
+            tracing::warn!("{warning}");
+        }
+    }
+}
+
+/// The directives: of a file and those behind it, and of `--redis-set`.
+fn redis_config(args: &ServeArgs) -> Result<StartConfig, Failure> {
+    let mut config = StartConfig::default();
+    if let Some((file, words)) = args.redis_conf.split_first() {
+        let name = if file == OsStr::new("-") { Path::new("standard input") } else { Path::new(file) };
+        let text = host::content_of(Path::new(file))?;
+        config
+            .add_file(name, &text, &|path| {
+                host::content_of(path).map_err(|failure| failure.message().to_owned())
+            })
+            .map_err(Failure::usage)?;
+        let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        config.add_words(&words).map_err(Failure::usage)?;
+    }
+    for pair in args.redis_set.chunks_exact(2) {
+        let set = config.set(&pair[0], pair[1].as_bytes());
+        set.map_err(|reason| Failure::usage(format!("--redis-set {reason}")))?;
+    }
+    Ok(config)
+}
+
+/// Makes `dir` the absolute path that CONFIG GET tells: without it, where the database lies.
+fn set_directory(config: &mut StartConfig, data: &Path) -> Result<(), Failure> {
+    let dir = match config.text("dir") {
+        Some(dir) => PathBuf::from(dir),
+        None => data.parent().map(Path::to_owned).unwrap_or_default(),
+    };
+    let dir = host::absolute(&dir)?;
+    config.set("dir", dir.as_os_str().as_bytes()).map_err(Failure::usage)
+}
+
+fn redis_plan(mut config: StartConfig, args: &ServeArgs) -> Result<RedisPlan, Failure> {
+    let mut listen = config.listen().map_err(Failure::usage)?;
+    if let Some(written) = &args.redis {
+        let address = resolve("--redis", written)?;
+        config.set("bind", address.ip().to_string().as_bytes()).map_err(Failure::usage)?;
+        // Port 0 is any free one here; the directive of this value is none.
+        listen.tcp = vec![address.into()];
+    }
+    let databases = config.databases().map_err(Failure::usage)?;
+    let pid_file = config.text("pidfile").map(PathBuf::from);
+    Ok(RedisPlan { config, listen, databases, pid_file, is_stand_in: !args.redis_conf.is_empty() })
+}
+
+/// The log: on standard error, or where and how redis-server would write it.
+fn log_settings(global: &Global, args: &ServeArgs, config: &StartConfig) -> LogSettings {
+    let is_stand_in = !args.redis_conf.is_empty();
+    let level = match config.text("loglevel").as_deref() {
+        Some("debug" | "verbose") => LevelFilter::DEBUG,
+        Some("warning") => LevelFilter::WARN,
+        _ => LevelFilter::INFO,
+    };
+    let form = if is_stand_in { LogFormat::Redis } else { LogFormat::Text };
+    LogSettings {
+        level: global.log.unwrap_or(level),
+        format: args.log_format.unwrap_or(form),
+        target: match config.text("logfile") {
+            Some(file) => LogTarget::File(file.into()),
+            None if is_stand_in => LogTarget::StandardOutput,
+            None => LogTarget::StandardError,
+        },
+    }
+}
+
+fn text_config(args: &ServeArgs) -> Result<Config, Failure> {
+    let load_files = match &args.load_dir {
+        None => LoadFiles::None,
+        Some(directory) => {
+            let opened = LoadDirectory::new(directory);
+            let what = || format!("--load-dir {}", directory.display());
+            LoadFiles::Within(opened.map_err(|error| Failure::usage(format!("{}: {error}", what())))?)
+        }
+    };
+    if args.max_clients == 0 {
+        return Err(Failure::usage("--max-clients is 0, at least 1 is needed"));
+    }
+    let max_line_bytes = usize::try_from(args.max_line).ok().filter(|bytes| (16..=1 << 30).contains(bytes));
+    let max_line_bytes =
+        max_line_bytes.ok_or_else(|| Failure::usage("--max-line must be from 16 bytes to 1 GiB"))?;
+    Ok(Config {
+        address: text_address(args)?,
+        load_files,
+        max_clients: args.max_clients,
+        max_line_bytes,
+        unsent_bytes: usize::try_from(args.max_unsent).unwrap_or(usize::MAX),
+        ..Config::default()
+    })
+}
+
+fn text_address(args: &ServeArgs) -> Result<SocketAddr, Failure> {
+    if let Some(written) = &args.dsl {
+        return resolve("--dsl", written);
+    }
+    let port = match host::variable("SERVER_PORT")? {
+        None => DEFAULT_PORT,
+        Some(port) => port
+            .trim()
+            .parse()
+            .map_err(|_| Failure::usage(format!("SERVER_PORT is '{port}', it must be a port number")))?,
+    };
+    Ok((Ipv4Addr::LOCALHOST, port).into())
+}
+
+/// The first address of `HOST:PORT`.
+fn resolve(option: &str, written: &str) -> Result<SocketAddr, Failure> {
+    match written.to_socket_addrs().map(|mut addresses| addresses.next()) {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => Err(Failure::usage(format!("{option} {written}: no address"))),
+        Err(error) => Err(Failure::usage(format!("{option} {written}: {error}"))
+            .advise("write HOST:PORT, such as 127.0.0.1:8080, or off")),
+    }
+}

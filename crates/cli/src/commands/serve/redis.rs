@@ -1,0 +1,64 @@
+//! The server of the Redis protocol: bound before the database is opened, prepared when it is open.
+
+use super::plan::RedisPlan;
+use crate::failure::Failure;
+use esker::Database;
+use esker_redis_server::server::Server;
+use esker_redis_server::{ListenError, Listener};
+use esker_redis_store::Store;
+use std::path::{Path, PathBuf};
+
+/// Binds the addresses. One that is in use is noticed before the database is touched.
+pub(super) fn bind(plan: &RedisPlan) -> Result<Listener, Failure> {
+    let bound = Listener::bind(plan.listen.clone());
+    bound.map_err(|ListenError { place, source }| {
+        if plan.is_stand_in {
+            // Programs that start redis-server look for this line, and try another port then.
+            tracing::error!("Failed listening on port {} ({place}), aborting.", plan.port());
+        }
+        let failure = Failure::system(format_args!("cannot listen on {place} for clients of Redis"), &source);
+        failure.advise(if plan.is_stand_in {
+            "choose another port by the directives port and bind, or port 0 for none"
+        } else {
+            "choose another address with --redis HOST:PORT, or --redis off"
+        })
+    })
+}
+
+/// Opens the data of Redis in the database, and sets what the configuration says.
+pub(super) fn prepare(
+    plan: &RedisPlan,
+    data: &Path,
+    listener: &Listener,
+    database: &Database,
+) -> Result<Server, Failure> {
+    let server = Server::new(Store::open(database.clone(), plan.databases)?);
+    server.set_checkpoint_directory(checkpoints_of(data));
+    server.load_settings()?;
+    server.configure(&plan.config).map_err(Failure::usage)?;
+    let addresses =
+        listener.addresses().map_err(|error| Failure::system("cannot read an address", &error))?;
+    if server.is_unprotected(&addresses) {
+        let message =
+            "clients of Redis beyond this machine would need no password: protected-mode forbids that";
+        return Err(Failure::usage(message).advise(
+            "set a password with --redis-set requirepass PASSWORD, listen on 127.0.0.1, or set protected-mode to no",
+        ));
+    }
+    Ok(server)
+}
+
+/// The directory of the checkpoints that SAVE makes: beside the database, with this behind its name.
+fn checkpoints_of(data: &Path) -> PathBuf {
+    // Without a slash at its end.
+    let mut name = data.components().as_path().as_os_str().to_owned();
+    name.push("-checkpoints");
+    name.into()
+}
+
+/// Where a listener can be reached.
+pub(super) fn places(listener: &Listener) -> Vec<String> {
+    let tcp = listener.addresses().unwrap_or_default();
+    let unix = listener.unix_path().map(|path| path.display().to_string());
+    tcp.iter().map(ToString::to_string).chain(unix).collect()
+}

@@ -1,0 +1,55 @@
+//! Signals: the first SIGTERM or SIGINT lets the servers stop in order, the second ends the process at once.
+
+use crate::failure::Failure;
+use signal_hook::consts::signal::{SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals as Received};
+
+/// What an exit code adds to the signal that ended the process, as shells have it.
+const ENDED_BY_SIGNAL: i32 = 128;
+
+/// What stops the servers.
+#[derive(Debug)]
+pub(super) struct Stops {
+    pub(super) text: esker_server::Stop,
+    pub(super) redis: Option<esker_redis_server::Stop>,
+}
+
+impl Stops {
+    pub(super) fn stop(&self) {
+        self.text.stop();
+        if let Some(redis) = &self.redis {
+            redis.stop();
+        }
+    }
+}
+
+/// The signals of the process, from now on.
+#[derive(Debug)]
+pub(super) struct Signals(Received);
+
+impl Signals {
+    pub(super) fn listen() -> Result<Signals, Failure> {
+        let received = Received::new([SIGTERM, SIGINT]);
+        received.map(Signals).map_err(|error| Failure::system("cannot listen to signals", &error))
+    }
+
+    /// What ends [`stop_at_signal`](Signals::stop_at_signal).
+    pub(super) fn handle(&self) -> Handle {
+        self.0.handle()
+    }
+
+    /// Stops the servers at a signal, until the handle is closed.
+    pub(super) fn stop_at_signal(mut self, stops: &Stops) {
+        let mut stopping = false;
+        for signal in self.0.forever() {
+            if stopping {
+                // What was acknowledged is in the log. The database is opened as after a crash.
+                std::process::exit(ENDED_BY_SIGNAL + signal);
+            }
+            stopping = true;
+            let name = if signal == SIGTERM { "SIGTERM" } else { "SIGINT" };
+            tracing::info!("{name}: stopping");
+            stops.stop();
+        }
+    }
+}

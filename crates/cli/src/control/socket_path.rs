@@ -1,0 +1,41 @@
+//! Paths of sockets: an address holds about 100 bytes, a directory may have a longer path.
+
+use super::SOCKET_NAME;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Longest path in the address of a socket: 108 bytes on Linux, 104 elsewhere, with a zero byte.
+const MAX_PATH_BYTES: usize = 103;
+
+/// The path of a socket in a directory. It is valid as long as the value lives.
+#[derive(Debug)]
+pub(super) struct SocketPath {
+    path: PathBuf,
+    /// The directory, if the path leads over its descriptor.
+    _directory: Option<File>,
+}
+
+impl SocketPath {
+    /// The control socket of a database.
+    pub(super) fn of(directory: &Path) -> io::Result<SocketPath> {
+        SocketPath::named(directory, SOCKET_NAME)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the directory is opened for its descriptor alone")]
+    pub(super) fn named(directory: &Path, name: &str) -> io::Result<SocketPath> {
+        let path = directory.join(name);
+        if path.as_os_str().as_bytes().len() <= MAX_PATH_BYTES {
+            return Ok(SocketPath { path, _directory: None });
+        }
+        let directory = File::open(directory)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()));
+        Ok(SocketPath { path, _directory: Some(directory) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}

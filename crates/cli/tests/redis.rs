@@ -1,0 +1,239 @@
+//! `serve` by the protocol of Redis: as a new user meets it, and in the place of redis-server.
+
+#![expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot set up fails the test")]
+#![allow(dead_code, reason = "the helpers are shared with other tests")]
+
+mod common;
+
+use common::WorkingDir;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// How long a test waits for what must happen, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server and what it has printed so far.
+struct Running {
+    child: Child,
+    printed: BufReader<std::process::ChildStdout>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+        let printed = BufReader::new(child.stdout.take().unwrap());
+        Running { child, printed }
+    }
+
+    /// The next line that contains these words.
+    fn line(&mut self, words: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.printed.read_line(&mut line).unwrap() > 0, "it ended without '{words}'");
+            if line.contains(words) {
+                return line.trim_end().to_owned();
+            }
+        }
+    }
+
+    fn redis_address(&mut self) -> String {
+        self.line("by the protocol of Redis on").rsplit(' ').next().unwrap().to_owned()
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends it by SIGTERM; its exit code and what it printed last.
+    fn end(mut self) -> (Option<i32>, String) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let mut rest = String::new();
+        self.printed.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+/// Sends inline commands, and gives what is answered until the server closes.
+fn ask(address: &str, commands: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(format!("{commands}\r\nQUIT\r\n").as_bytes()).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    answers
+}
+
+/// A port that nothing listens on.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn both_protocols_serve_one_database_which_keeps_its_data_over_sigkill() {
+    let dir = WorkingDir::new();
+    let mut server = Running::start(dir.command("serve db --redis 127.0.0.1:0 --dsl 127.0.0.1:0 --log off"));
+    let text = server.line("serving db on").rsplit(' ').next().unwrap().to_owned();
+    let redis = server.redis_address();
+    assert_eq!(
+        ask(&redis, "PING\r\nSET key value\r\nSELECT 3\r\nLPUSH list a b"),
+        "+PONG\r\n+OK\r\n+OK\r\n:2\r\n+OK\r\n"
+    );
+    assert_eq!(dir.run_with(&format!("shell --connect {text}"), "p 1 2\ng 1\n").text(), "OK\n2\n");
+    server.kill();
+    let mut server = Running::start(dir.command("serve db --redis 127.0.0.1:0 --dsl off --log off"));
+    let redis = server.redis_address();
+    let answers = ask(&redis, "GET key\r\nDBSIZE\r\nSELECT 3\r\nLLEN list\r\nDBSIZE");
+    assert_eq!(answers, "$5\r\nvalue\r\n:1\r\n+OK\r\n:2\r\n:1\r\n+OK\r\n");
+    assert_eq!(server.end().0, Some(0));
+    assert_eq!(dir.run_with("shell --data db", "g 1\n").text(), "2\n");
+}
+
+#[test]
+fn what_cannot_be_served_is_told_with_what_to_do() {
+    let dir = WorkingDir::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let refused = dir.run(&format!("serve db --redis 127.0.0.1:{port} --dsl off"));
+    assert_eq!(refused.code, 4);
+    assert!(refused.err.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{}", refused.err);
+    assert!(refused.err.contains("--redis HOST:PORT, or --redis off"), "{}", refused.err);
+    assert!(!dir.path().join("db").exists(), "no database is created in vain");
+    for (line, code, told) in [
+        ("serve db --data other", 2, "named twice"),
+        ("serve --redis off --dsl off", 2, "nothing is to be served"),
+        ("serve --redis off --redis-set port 1", 2, "--redis is off"),
+        ("serve --redis-set prot 1", 2, "--redis-set --prot: there is no such directive"),
+        ("serve --redis nowhere", 2, "write HOST:PORT"),
+        ("serve --dsl off --redis 0.0.0.0:0", 2, "--redis-set requirepass PASSWORD"),
+        ("serve --redis-conf missing.conf", 4, "cannot read missing.conf"),
+    ] {
+        let ran = dir.run(line);
+        assert_eq!(ran.code, code, "{line}: {ran:?}");
+        assert!(ran.err.contains(told), "{line}: {}", ran.err);
+    }
+    let mut server = Running::start(dir.command(
+        "serve --dsl off --log off --redis 0.0.0.0:0 --redis-set requirepass secret --redis-set maxclients 5",
+    ));
+    let address = server.redis_address().replace("0.0.0.0", "127.0.0.1");
+    assert!(ask(&address, "PING").starts_with("-NOAUTH"));
+    assert_eq!(ask(&address, "AUTH secret\r\nPING"), "+OK\r\n+PONG\r\n+OK\r\n");
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_redis_conf_is_served_as_redis_server_does() {
+    let dir = WorkingDir::new();
+    let port = free_port();
+    std::fs::create_dir(dir.path().join("data")).unwrap();
+    dir.write(
+        "redis.conf",
+        "bind 127.0.0.1 -::1\nport 1\n\nno-such-thing 1\nsave 900 1\ninclude more.conf\n",
+    );
+    dir.write(
+        "more.conf",
+        "dir data\npidfile run.pid\nmaxclients 77\nunixsocket data/s\nunixsocketperm 700\n",
+    );
+    let command = || dir.command(&format!("serve --redis-conf redis.conf --port {port} --save 60 5"));
+    let mut server = Running::start(command());
+    let pid = server.child.id();
+    assert!(server.line("PID: ").ends_with(&format!(" PID: {pid}")));
+    let warning = server.line("no-such-thing");
+    assert!(warning.starts_with(&format!("{pid}:M ")), "{warning}");
+    assert!(warning.contains(" # redis.conf, line 4: the directive no-such-thing is not known"), "{warning}");
+    server.line(" * Server initialized");
+    server.line(" * Ready to accept connections");
+    let address = format!("127.0.0.1:{port}");
+    assert_eq!(dir.read("run.pid"), format!("{pid}\n").as_bytes());
+    assert!(dir.path().join("data/esker-data").is_dir() && dir.path().join("data/s").exists());
+    let answers =
+        ask(&address, "SET key value\r\nCONFIG GET maxclients\r\nCONFIG GET save\r\nCONFIG GET port");
+    for value in ["\r\n77\r\n", "\r\n900 1 60 5\r\n", &format!("\r\n{port}\r\n")] {
+        assert!(answers.contains(value), "{answers}");
+    }
+    // A process that was killed leaves its files behind.
+    server.kill();
+    let mut server = Running::start(command());
+    server.line("Ready to accept connections");
+    assert_eq!(ask(&address, "GET key\r\nDBSIZE"), "$5\r\nvalue\r\n:1\r\n+OK\r\n");
+    let (code, printed) = server.end();
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("SIGTERM: stopping"), "{printed}");
+    assert!(!dir.path().join("run.pid").exists() && !dir.path().join("data/s").exists());
+}
+
+#[test]
+fn mistakes_in_a_redis_conf_are_told_with_their_place() {
+    let dir = WorkingDir::new();
+    for (text, told) in [
+        ("port 1\nappendfsync never\n", "bad.conf, line 2: appendfsync: argument(s) must be one of"),
+        ("daemonize yes\n", "bad.conf, line 1: daemonize: this server stays in the foreground"),
+        ("requirepass \"x\n", "bad.conf: line 1: unbalanced quotes"),
+        ("user ada on +nothing\n", "user ada: "),
+        ("port 0\n\ndatabases 0\n", "databases: 0 is not between 1 and 16384"),
+    ] {
+        dir.write("bad.conf", text);
+        let ran = dir.run("serve --redis-conf bad.conf");
+        assert_eq!(ran.code, 2, "{text}: {ran:?}");
+        assert!(ran.err.contains(told), "{text}: {}", ran.err);
+    }
+    let ran = dir.run_with("serve --redis-conf -", "port 1x\n");
+    assert!(ran.err.contains("standard input, line 1: port"), "{}", ran.err);
+}
+
+#[test]
+fn a_supervisor_is_told_and_the_log_is_of_the_form_that_was_asked_for() {
+    let dir = WorkingDir::new();
+    let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command =
+        dir.command("serve --dsl off --redis 127.0.0.1:0 --log-format json --redis-set logfile log");
+    command.env("NOTIFY_SOCKET", dir.path().join("notify"));
+    let server = Running::start(command);
+    let mut told = [0; 32];
+    let count = socket.recv(&mut told).unwrap();
+    assert_eq!(&told[..count], b"READY=1");
+    assert_eq!(server.end().0, Some(0));
+    let count = socket.recv(&mut told).unwrap();
+    assert_eq!(&told[..count], b"STOPPING=1");
+    let log = String::from_utf8(dir.read("log")).unwrap();
+    assert!(log.lines().all(|line| line.starts_with("{\"time\":\"") && line.ends_with('}')), "{log}");
+    assert!(log.contains("\"message\":\"SIGTERM: stopping\""), "{log}");
+}
+
+#[test]
+fn redis_cli_loads_lists_and_measures() {
+    if Command::new("redis-cli").arg("--version").output().is_err() {
+        println!("skipped: redis-cli is not installed");
+        return;
+    }
+    let dir = WorkingDir::new();
+    let mut server = Running::start(dir.command("serve --dsl off --log off --redis 127.0.0.1:0"));
+    let address = server.redis_address();
+    let port = address.rsplit(':').next().unwrap().to_owned();
+    let cli = |arguments: &[&str], input: &[u8]| {
+        let mut command = Command::new("redis-cli");
+        command.args(["-p", &port]).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let mut load = String::new();
+    for number in 0..5000 {
+        let key = format!("key:{number}");
+        load.push_str(&format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n$5\r\nvalue\r\n", key.len()));
+    }
+    assert!(cli(&["--pipe"], load.as_bytes()).contains("errors: 0, replies: 5000"));
+    assert_eq!(cli(&["dbsize"], b""), "5000\n");
+    assert_eq!(cli(&["--scan", "--pattern", "key:12?"], b"").lines().count(), 10);
+    assert!(cli(&["--bigkeys"], b"").contains("5000 strings with 25000 bytes"));
+    assert_eq!(cli(&[], b"rpush list a b c\nlrange list 1 -1\n"), "3\nb\nc\n");
+    assert_eq!(server.end().0, Some(0));
+}

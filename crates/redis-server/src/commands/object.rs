@@ -1,0 +1,78 @@
+//! OBJECT: how a value is stored.
+
+use super::Family;
+use crate::call::Call;
+use crate::failure::Outcome;
+use esker_redis_store::types;
+use esker_redis_store::{Kind, Record};
+use esker_resp::integer::parse_integer;
+
+pub(crate) const COMMANDS: Family = &[
+    ("object|encoding", encoding),
+    ("object|freq", frequency),
+    ("object|help", help),
+    ("object|idletime", idle_time),
+    ("object|refcount", references),
+];
+
+/// Redis keeps one object for each integer below, and says that it has that many references.
+const SHARED_INTEGERS: i64 = 10_000;
+const REFERENCES_OF_SHARED: i64 = i32::MAX as i64;
+
+fn record(call: &mut Call<'_, '_>) -> Outcome<Option<Record>> {
+    let entry = call.entry(2)?;
+    if entry.record().is_none() {
+        call.reply.null();
+    }
+    Ok(entry.record().cloned())
+}
+
+fn encoding(call: &mut Call<'_, '_>) -> Outcome {
+    if let Some(record) = record(call)? {
+        let name = types::encoding(&record)?;
+        call.reply.bulk(name.as_bytes());
+    }
+    Ok(())
+}
+
+fn references(call: &mut Call<'_, '_>) -> Outcome {
+    if let Some(record) = record(call)? {
+        let is_integer = record.kind() == Kind::String && types::encoding(&record)? == "int";
+        let integer = parse_integer(record.payload()).filter(|_| is_integer);
+        let is_shared = integer.is_some_and(|integer| (0..SHARED_INTEGERS).contains(&integer));
+        call.reply.integer(if is_shared { REFERENCES_OF_SHARED } else { 1 });
+    }
+    Ok(())
+}
+
+/// Reads are not noted, since nothing is evicted: a key always counts as just used.
+fn idle_time(call: &mut Call<'_, '_>) -> Outcome {
+    if record(call)?.is_some() {
+        call.reply.integer(0);
+    }
+    Ok(())
+}
+
+fn frequency(call: &mut Call<'_, '_>) -> Outcome {
+    match record(call)? {
+        None => Ok(()),
+        Some(_) => Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
+                        note that when switching between policies at runtime LRU and LFU data will take some \
+                        time to adjust."
+            .into()),
+    }
+}
+
+fn help(call: &mut Call<'_, '_>) -> Outcome {
+    const LINES: [&str; 6] = [
+        "OBJECT <subcommand> <key>, with one of these subcommands:",
+        "ENCODING: the word by which Redis names the way the value is stored.",
+        "FREQ: an error, since the frequency of use is not counted.",
+        "IDLETIME: 0, since the time of use is not noted.",
+        "REFCOUNT: the number of references to the value.",
+        "HELP: this text.",
+    ];
+    call.reply.array(LINES.len());
+    LINES.iter().for_each(|line| call.reply.status(line.as_bytes()));
+    Ok(())
+}

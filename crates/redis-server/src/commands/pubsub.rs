@@ -1,0 +1,134 @@
+//! Commands of channels.
+
+use super::Family;
+use crate::call::Call;
+use crate::failure::{Outcome, shown};
+use crate::pubsub::Subject;
+
+pub(crate) const COMMANDS: Family = &[
+    ("subscribe", |call| subscribe(call, Subject::Channel)),
+    ("psubscribe", |call| subscribe(call, Subject::Pattern)),
+    ("ssubscribe", |call| subscribe(call, Subject::Shard)),
+    ("unsubscribe", |call| unsubscribe(call, Subject::Channel)),
+    ("punsubscribe", |call| unsubscribe(call, Subject::Pattern)),
+    ("sunsubscribe", |call| unsubscribe(call, Subject::Shard)),
+    ("publish", publish),
+    ("spublish", publish_shard),
+    ("pubsub|channels", |call| names(call, Subject::Channel)),
+    ("pubsub|shardchannels", |call| names(call, Subject::Shard)),
+    ("pubsub|numsub", |call| subscribers(call, Subject::Channel)),
+    ("pubsub|shardnumsub", |call| subscribers(call, Subject::Shard)),
+    ("pubsub|numpat", patterns),
+    ("pubsub|help", help),
+];
+
+/// Subscriptions of one client, each channel and pattern counted.
+const MAX_SUBSCRIPTIONS: usize = 1 << 20;
+
+fn subscribe(call: &mut Call<'_, '_>, subject: Subject) -> Outcome {
+    // A client within the process has no connection that messages could go to.
+    let Some(client) = call.server.clients.get(call.session.id) else {
+        return Err("ERR this client cannot receive messages".into());
+    };
+    if call.session.subscriptions.len() + call.args.len() - 1 > MAX_SUBSCRIPTIONS {
+        return Err(format!("ERR a client has at most {MAX_SUBSCRIPTIONS} subscriptions").into());
+    }
+    for name in &call.args[1..] {
+        if call.server.pubsub.subscribe(subject, name, &client) {
+            call.session.subscriptions.insert(subject, name);
+        }
+        confirm(call, subject.words().0, Some(name), subject);
+    }
+    Ok(())
+}
+
+fn unsubscribe(call: &mut Call<'_, '_>, subject: Subject) -> Outcome {
+    let named: Vec<Vec<u8>> = if call.args.len() > 1 {
+        call.args[1..].iter().map(|name| name.to_vec()).collect()
+    } else {
+        call.session.subscriptions.names(subject)
+    };
+    if named.is_empty() {
+        confirm(call, subject.words().1, None, subject);
+    }
+    for name in named {
+        call.server.pubsub.unsubscribe(subject, &name, call.session.id);
+        call.session.subscriptions.remove(subject, &name);
+        confirm(call, subject.words().1, Some(&name), subject);
+    }
+    Ok(())
+}
+
+/// The reply for one name: how many subscriptions of its kind the client has now. Channels and patterns count
+/// together. It is a message, and sent as such after CLIENT REPLY OFF.
+fn confirm(call: &mut Call<'_, '_>, word: &[u8], name: Option<&[u8]>, subject: Subject) {
+    call.session.always_replies = true;
+    let [channels, patterns, shards] = call.session.subscriptions.counts();
+    let count = if subject == Subject::Shard { shards } else { channels + patterns };
+    call.reply.push(3);
+    call.reply.bulk(word);
+    match name {
+        Some(name) => call.reply.bulk(name),
+        None => call.reply.null(),
+    }
+    call.reply.integer(count as i64);
+}
+
+fn publish(call: &mut Call<'_, '_>) -> Outcome {
+    let count = call.server.pubsub.publish(call.args[1], call.args[2]);
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+fn publish_shard(call: &mut Call<'_, '_>) -> Outcome {
+    let count = call.server.pubsub.publish_shard(call.args[1], call.args[2]);
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+fn names(call: &mut Call<'_, '_>, subject: Subject) -> Outcome {
+    if call.args.len() > 3 {
+        let name = String::from_utf8_lossy(shown(call.args[1]));
+        let text =
+            format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try PUBSUB HELP.");
+        return Err(text.into());
+    }
+    let names = call.server.pubsub.names(subject, call.args.get(2).copied());
+    call.reply.array(names.len());
+    names.iter().for_each(|name| call.reply.bulk(name));
+    Ok(())
+}
+
+fn subscribers(call: &mut Call<'_, '_>, subject: Subject) -> Outcome {
+    let names = &call.args[2..];
+    call.reply.array(2 * names.len());
+    for name in names {
+        call.reply.bulk(name);
+        call.reply.integer(call.server.pubsub.subscribers(subject, name) as i64);
+    }
+    Ok(())
+}
+
+fn patterns(call: &mut Call<'_, '_>) -> Outcome {
+    let count = call.server.pubsub.names(Subject::Pattern, None).len();
+    call.reply.integer(count as i64);
+    Ok(())
+}
+
+fn help(call: &mut Call<'_, '_>) -> Outcome {
+    const LINES: &[&str] = &[
+        "CHANNELS [<pattern>]",
+        "    Return the currently active channels matching a <pattern> (default: '*').",
+        "NUMPAT",
+        "    Return number of subscriptions to patterns.",
+        "NUMSUB [<channel> ...]",
+        "    Return the number of subscribers for the specified channels, excluding",
+        "    pattern subscriptions(default: no channels).",
+        "SHARDCHANNELS [<pattern>]",
+        "    Return the currently active shard level channels matching a <pattern> (default: '*').",
+        "SHARDNUMSUB [<shardchannel> ...]",
+        "    Return the number of subscribers for the specified shard level channel(s)",
+    ];
+    super::reply_help(call, LINES);
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! A directive of redis.conf: which values it takes.
+
+use crate::keyspace_events::KeyspaceEvents;
+use esker_resp::integer::parse_integer;
+use esker_resp::memory_size::parse_memory_size;
+
+/// What values a directive takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// `yes` or `no`.
+    YesNo,
+    /// A whole number, this or more.
+    Integer { least: i64 },
+    /// A number of bytes, with a unit perhaps.
+    Memory,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// The letters of `notify-keyspace-events`.
+    Events,
+    /// Anything.
+    Text,
+}
+
+/// A directive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Directive {
+    pub(super) name: &'static str,
+    /// Its older name.
+    pub(super) alias: Option<&'static str>,
+    pub(super) kind: Kind,
+    /// The value of Redis 7.0.15, as CONFIG GET prints it.
+    pub(super) default: &'static str,
+    /// Whether CONFIG SET refuses it.
+    pub(super) is_fixed: bool,
+}
+
+impl Directive {
+    /// A value as CONFIG GET prints it.
+    ///
+    /// # Errors
+    /// Why the value is not taken.
+    pub(super) fn canonical(&self, value: &[u8]) -> Result<Vec<u8>, String> {
+        let is_word = |word: &str| value.eq_ignore_ascii_case(word.as_bytes());
+        match self.kind {
+            Kind::YesNo => ["yes", "no"]
+                .into_iter()
+                .find(|word| is_word(word))
+                .map(|word| word.as_bytes().to_vec())
+                .ok_or_else(|| "argument must be 'yes' or 'no'".to_owned()),
+            Kind::Integer { least } => match parse_integer(value) {
+                Some(number) if number >= least => Ok(value.to_vec()),
+                Some(_) => Err(format!("argument must be between {least} and {} inclusive", i64::MAX)),
+                None => Err("argument couldn't be parsed into an integer".to_owned()),
+            },
+            Kind::Memory => parse_memory_size(value)
+                .map(|bytes| bytes.to_string().into_bytes())
+                .ok_or_else(|| "argument must be a memory value".to_owned()),
+            Kind::Word(words) => {
+                let found = words.iter().find(|word| is_word(word));
+                found
+                    .map(|word| word.as_bytes().to_vec())
+                    .ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")))
+            }
+            Kind::Events => {
+                let events = KeyspaceEvents::default();
+                match events.set(value) {
+                    true => Ok(events.letters().into_bytes()),
+                    false => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned()),
+                }
+            }
+            Kind::Text => Ok(value.to_vec()),
+        }
+    }
+}

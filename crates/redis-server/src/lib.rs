@@ -1,0 +1,55 @@
+//! A server that speaks the protocol of Redis, on an Esker database.
+//!
+//! # Map
+//! [`server`] what all threads share; `clients` the connected ones, `client_line` one of them as CLIENT LIST
+//! writes it; `access` users and `access_changes` what their changes end; `watches` keys of WATCH,
+//! `tracking` keys that clients cache; `waiting` blocked clients;
+//! `config` directives, `settings` what they change; `statistics` counters; `observed` what is noted of
+//! commands, and `observer` what a thread notes;
+//! `pubsub` channels; `keyspace_events` changes as messages; `session` one client's
+//! state; `call` one call of a command; `reply_tree` replies from the command table; `commands`
+//! the handlers by family; `failure` errors; `key_cursors` where scans of keys go on; `execute` checks,
+//! groups and transactions; [`local_client`] a client within the process; `net` sockets and threads;
+//! `checkpoints` copies of the data; `shutdown` is how a command stops the server; `stop` ends the server;
+//! `start` the configuration at start; `flusher` flushes the log; `background` deletes what has expired.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod access_changes;
+mod background;
+mod call;
+mod checkpoints;
+mod checks;
+mod client_line;
+mod clients;
+mod commands;
+mod config;
+mod execute;
+mod failure;
+mod flusher;
+mod key_cursors;
+mod keyspace_events;
+pub mod local_client;
+mod net;
+mod observed;
+mod observer;
+mod pubsub;
+mod reply_tree;
+mod scripts;
+pub mod server;
+mod session;
+mod settings;
+mod start;
+mod statistics;
+mod stop;
+mod tracking;
+mod waiting;
+mod watches;
+
+pub use net::listen_error::ListenError;
+pub use net::listener::{ListenConfig, Listener};
+pub use net::tcp_listener::TcpAddress;
+pub use net::unix_listener::UnixAddress;
+pub use start::{ReadFile, StartConfig};
+pub use stop::Stop;

@@ -1,0 +1,279 @@
+//! What all threads of the server share.
+
+use crate::access::Access;
+use crate::background::Background;
+use crate::checkpoints::Checkpoints;
+use crate::clients::{Client, Clients, Message};
+use crate::config::{Config, start_setting};
+use crate::flusher::Flusher;
+use crate::key_cursors::KeyCursors;
+use crate::keyspace_events::KeyspaceEvents;
+use crate::observed::Observed;
+use crate::pubsub::PubSub;
+use crate::scripts::Scripting;
+use crate::statistics::Statistics;
+use crate::stop::Stop;
+use crate::tracking::Tracking;
+use crate::waiting::{WaitEnd, Waiting};
+use crate::watches::Watches;
+use esker::SeqNo;
+use esker::parts::env::{Clock, SystemClock};
+use esker_redis_data::hyperloglog::SPARSE_MAX_BYTES;
+use esker_redis_store::Store;
+use esker_redis_store::expiry_sweep::Expired;
+use esker_redis_store::txn::{Interest, Told};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::UNIX_EPOCH;
+
+/// The version of Redis whose behaviour the server has.
+pub const REDIS_VERSION: &str = "7.0.15";
+
+/// The shared state of a server.
+#[derive(Debug)]
+pub struct Server {
+    /// The data.
+    pub(crate) store: Store,
+    /// The connected clients.
+    pub(crate) clients: Clients,
+    /// Users and their rights.
+    pub(crate) access: Access,
+    /// Subscriptions.
+    pub(crate) pubsub: PubSub,
+    /// Which keyspace events are published.
+    pub(crate) keyspace_events: KeyspaceEvents,
+    /// Keys of WATCH.
+    pub(crate) watches: Watches,
+    /// Clients that wait for keys.
+    pub(crate) waiting: Waiting,
+    /// Keys that clients cache.
+    pub(crate) tracking: Tracking,
+    /// The machine's clock, for intervals.
+    pub(crate) clock: SystemClock,
+    /// The thread that flushes the log.
+    pub(crate) flusher: Flusher,
+    /// A name of this run of the server, 40 hexadecimal digits.
+    pub(crate) run_id: String,
+    /// The values of directives.
+    pub(crate) config: Config,
+    /// Counters.
+    pub(crate) statistics: Statistics,
+    /// SAVE and BGSAVE.
+    pub(crate) checkpoints: Checkpoints,
+    /// What is noted of commands.
+    pub(crate) observed: Observed,
+    /// Most connected clients.
+    pub(crate) max_clients: AtomicU64,
+    /// Bytes of an argument.
+    pub(crate) max_argument_bytes: AtomicU64,
+    /// Bytes from which on a HyperLogLog is dense.
+    pub(crate) sparse_bytes: AtomicU64,
+    /// Bytes of a request.
+    pub(crate) max_request_bytes: AtomicU64,
+    /// When the server started, in milliseconds since 1970.
+    pub(crate) started_ms: u64,
+    /// The TCP port; zero until it listens.
+    pub(crate) port: AtomicU64,
+    /// What stops the server, once it listens.
+    stop: OnceLock<Stop>,
+    /// When a write is durable, as `appendfsync` says.
+    append_fsync: AtomicU8,
+    /// Whether the last flush failed.
+    flush_failed: AtomicBool,
+    /// The thread that deletes what has expired and what is left of it.
+    pub(crate) background: Background,
+    /// Where scans of keys go on.
+    pub(crate) key_cursors: KeyCursors,
+    /// Scripts and functions.
+    pub(crate) scripting: Scripting,
+}
+
+/// When a write is durable: `appendfsync`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AppendFsync {
+    /// When the system likes.
+    No = 0,
+    /// After a second at the latest.
+    #[default]
+    EverySecond = 1,
+    /// Before its reply is sent.
+    Always = 2,
+}
+
+impl Server {
+    /// A server over these data.
+    pub fn new(store: Store) -> Self {
+        let started_ms = now_ms(&store);
+        let run_id = format!("{:016x}{:016x}{:08x}", store.random(), store.random(), std::process::id());
+        let server = Self {
+            store,
+            run_id,
+            config: Config::default(),
+            statistics: Statistics::default(),
+            checkpoints: Checkpoints::new(started_ms / 1000),
+            observed: Observed::default(),
+            max_clients: AtomicU64::new(10_000),
+            max_argument_bytes: AtomicU64::new(512 << 20),
+            sparse_bytes: AtomicU64::new(SPARSE_MAX_BYTES as u64),
+            max_request_bytes: AtomicU64::new(1 << 30),
+            started_ms,
+            port: AtomicU64::new(0),
+            stop: OnceLock::new(),
+            clients: Clients::default(),
+            access: Access::default(),
+            pubsub: PubSub::default(),
+            keyspace_events: KeyspaceEvents::default(),
+            watches: Watches::default(),
+            waiting: Waiting::default(),
+            tracking: Tracking::default(),
+            clock: SystemClock::new(),
+            flusher: Flusher::default(),
+            append_fsync: AtomicU8::new(AppendFsync::default() as u8),
+            flush_failed: AtomicBool::new(false),
+            background: Background::default(),
+            key_cursors: KeyCursors::default(),
+            scripting: Scripting::default(),
+        };
+        server.apply_encoding_defaults();
+        server
+    }
+
+    /// Sets the directory below which SAVE and BGSAVE make checkpoints. It must not be within the database's
+    /// own, and links to tables need the same file system.
+    pub fn set_checkpoint_directory(&self, directory: impl Into<std::path::PathBuf>) {
+        self.checkpoints.set_directory(directory.into());
+    }
+
+    /// The data.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl Server {
+    /// Notes that the server listens: its TCP port, or zero, and what stops it. A server listens once.
+    pub(crate) fn note_listening(&self, port: u16, stop: Stop) {
+        self.port.store(port.into(), Ordering::Relaxed);
+        if let Some(Ok(setting)) = start_setting(b"port", port.to_string().as_bytes()) {
+            self.config.set(&[setting]);
+        }
+        let _already = self.stop.set(stop);
+    }
+
+    /// What stops the server; `None` if it does not listen.
+    pub(crate) fn stop(&self) -> Option<&Stop> {
+        self.stop.get()
+    }
+
+    /// The database of this number, if there is one.
+    pub(crate) fn database(&self, number: i32) -> Option<u16> {
+        u16::try_from(number).ok().filter(|db| *db < self.store.databases())
+    }
+
+    /// What the server wants to be told of changes.
+    pub(crate) fn interest(&self) -> Interest {
+        Interest {
+            changed_keys: self.watches.is_used() || self.waiting.is_used() || self.tracking.is_used(),
+            event_classes: self.keyspace_events.classes(),
+        }
+    }
+
+    /// Tells watchers and clients that cache keys what the client of this number changed; zero for none. The
+    /// caller holds the stripes of all of it (WK1, CT1).
+    pub(crate) fn touch(&self, told: &Told, writer: u64) {
+        self.watches.touch(told);
+        self.tracking.tell(told, writer, &self.clients);
+    }
+
+    /// Tells subscribers and waiting clients what a batch changed. No stripe is held. Whether clients wait
+    /// for some of it: then the caller serves them, or a thread of connections does so in its next tick.
+    pub(crate) fn after_commit(&self, told: &Told) -> bool {
+        told.events.iter().for_each(|event| self.keyspace_events.publish(&self.pubsub, event));
+        let mut is_awaited = self.waiting.note(told);
+        let mut more = Vec::new();
+        // A watch may begin at any time, so its keys are always listed.
+        let interest = Interest { changed_keys: true, ..self.interest() };
+        for (db, key) in &told.expired {
+            let mut observe = |expired: Expired| {
+                self.touch(&expired.told, 0);
+                more.push(expired.told);
+            };
+            // What cannot be deleted now is left to the sweep.
+            let _later = self.store.expire(*db, key, interest, &mut observe);
+        }
+        for told in &more {
+            is_awaited |= self.after_commit(told);
+        }
+        is_awaited
+    }
+}
+
+impl Server {
+    /// Sets when a write is durable.
+    pub fn set_append_fsync(&self, when: AppendFsync) {
+        self.append_fsync.store(when as u8, Ordering::Release);
+    }
+
+    /// Whether the log is flushed once a second.
+    pub(crate) fn flushes_every_second(&self) -> bool {
+        self.append_fsync.load(Ordering::Acquire) == AppendFsync::EverySecond as u8
+    }
+
+    /// What must be durable before a reply may be sent that was made just now; `None` if nothing.
+    ///
+    /// A reply to a read waits as well: it may tell of a write that a power cut would take back.
+    pub(crate) fn needed_durable(&self) -> Option<SeqNo> {
+        if self.append_fsync.load(Ordering::Acquire) != AppendFsync::Always as u8 {
+            return None;
+        }
+        let written = self.store.written();
+        (written > self.store.database().durable_seqno()).then_some(written)
+    }
+
+    /// Notes whether a flush of the log succeeded.
+    pub(crate) fn note_flush(&self, succeeded: bool) {
+        self.flush_failed.store(!succeeded, Ordering::Release);
+    }
+
+    /// Whether the last flush of the log failed.
+    pub(crate) fn has_flush_failed(&self) -> bool {
+        self.flush_failed.load(Ordering::Acquire)
+    }
+
+    /// The error of commands that would wait behind a script, once it has run for `busy-reply-threshold`
+    /// milliseconds; never if that is zero.
+    pub(crate) fn busy_reply(&self) -> Option<&'static str> {
+        let threshold_ms = u64::try_from(self.config.number("busy-reply-threshold")).ok()?;
+        let threshold_ns = threshold_ms.checked_mul(1_000_000).filter(|threshold_ns| *threshold_ns > 0)?;
+        self.scripting.busy_reply(self.clock.monotonic_ns().checked_sub(threshold_ns)?)
+    }
+
+    /// The time in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        now_ms(&self.store)
+    }
+
+    /// Forgets a client whose connection has ended.
+    pub(crate) fn disconnected(&self, client: &Client) {
+        client.note_gone();
+        self.waiting.end(client.id, WaitEnd::Disconnected);
+        self.clients.remove(client.id);
+    }
+
+    /// Ends the connection of a client. Others do not see it from now on, whenever its thread closes the
+    /// socket, and it is served no more: what it would get would be lost.
+    pub(crate) fn end_client(&self, client: &Client) {
+        self.disconnected(client);
+        client.post(Message::Close);
+    }
+
+    /// Ends the wait of a client whose time is up.
+    pub(crate) fn time_is_up(&self, client: u64) {
+        self.waiting.end(client, WaitEnd::TimeIsUp);
+    }
+}
+
+fn now_ms(store: &Store) -> u64 {
+    store.database().now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}

@@ -1,0 +1,382 @@
+//! The configuration at start: a redis.conf with the files that it includes, and directives as on the command
+//! line of redis-server.
+//!
+//! Of a directive that takes one value the last one counts. Directives that this server does not know are
+//! left out with a warning that says where they stand. A value that a directive does not take is an error,
+//! and so is what this server cannot do or be: clients would be less safe than the file says.
+
+use crate::config::{Setting, start_setting};
+use crate::net::listener::ListenConfig;
+use crate::net::tcp_listener::TcpAddress;
+use crate::net::unix_listener::UnixAddress;
+use crate::server::Server;
+use esker_resp::integer::parse_integer;
+use esker_resp::redis_conf::{self, Directive};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+/// Files that include each other, at most: more is a file that includes itself.
+const INCLUDE_DEPTH: usize = 16;
+
+/// The port of Redis.
+const DEFAULT_PORT: u16 = 6379;
+
+/// Directives whose arguments are one value, joined by blanks.
+const JOINED: [&str; 5] = [
+    "bind",
+    "client-output-buffer-limit",
+    "latency-tracking-info-percentiles",
+    "oom-score-adj-values",
+    "save",
+];
+
+/// Reads the file of a path, for `include`; the error is a sentence.
+pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, String>;
+
+/// What the configuration says.
+#[derive(Debug, Default)]
+pub struct StartConfig {
+    settings: Vec<Setting>,
+    users: Vec<Vec<Vec<u8>>>,
+    warnings: Vec<String>,
+}
+
+impl StartConfig {
+    /// Adds the directives of a file; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// A sentence with the file and the line.
+    pub fn add_file(&mut self, name: &Path, text: &[u8], read: ReadFile<'_>) -> Result<(), String> {
+        self.add_included(name, text, read, 0)
+    }
+
+    fn add_included(
+        &mut self,
+        name: &Path,
+        text: &[u8],
+        read: ReadFile<'_>,
+        depth: usize,
+    ) -> Result<(), String> {
+        let file = redis_conf::parse(text).map_err(|error| format!("{}: {error}", name.display()))?;
+        for directive in &file.directives {
+            let place = format!("{}, line {}", name.display(), directive.line);
+            let failed = |reason: String| format!("{place}: {reason}");
+            if directive.name != "include" {
+                self.add(directive, &place)?;
+                continue;
+            }
+            if depth == INCLUDE_DEPTH {
+                return Err(failed(format!("more than {INCLUDE_DEPTH} files include each other")));
+            }
+            let path = directive.only().map_err(|_| failed("include takes one path".to_owned()))?;
+            let path = PathBuf::from(String::from_utf8_lossy(path).into_owned());
+            let text = read(&path).map_err(failed)?;
+            self.add_included(&path, &text, read, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Adds directives as they stand on the command line of redis-server: `--NAME VALUE...`.
+    ///
+    /// # Errors
+    /// A sentence with the directive. One that is not known is an error here: it is misspelt.
+    pub fn add_words(&mut self, words: &[Vec<u8>]) -> Result<(), String> {
+        let mut rest = words;
+        while let Some((first, behind)) = rest.split_first() {
+            let shown = String::from_utf8_lossy(first);
+            let Some(name) = shown.strip_prefix("--") else {
+                return Err(format!("'{shown}' stands where a directive is expected, such as --port"));
+            };
+            let count = behind.iter().take_while(|word| !word.starts_with(b"--")).count();
+            let (arguments, next) = behind.split_at(count);
+            let directive =
+                Directive { line: 0, name: name.to_ascii_lowercase(), arguments: arguments.to_vec() };
+            let known = self.warnings.len();
+            self.add(&directive, &shown)?;
+            if self.warnings.len() > known {
+                return Err(format!("{shown}: there is no such directive"));
+            }
+            rest = next;
+        }
+        Ok(())
+    }
+
+    /// Sets a directive to one value.
+    ///
+    /// # Errors
+    /// A sentence with the directive.
+    pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
+        self.add_words(&[format!("--{name}").into_bytes(), value.to_vec()])
+    }
+
+    fn add(&mut self, directive: &Directive, place: &str) -> Result<(), String> {
+        let sentence = |reason: &str| format!("{place}: {}: {reason}", directive.name);
+        let failed = |reason: &str| Err(sentence(reason));
+        match directive.name.as_str() {
+            "user" => {
+                self.users.push(directive.arguments.clone());
+                return Ok(());
+            }
+            "loadmodule" => return failed("modules cannot be loaded; remove the line"),
+            "rename-command" => {
+                return failed(
+                    "commands cannot be renamed; take them away by user lines, such as user default -flushall",
+                );
+            }
+            "replicaof" | "slaveof" => return failed("this server cannot be a replica; remove the line"),
+            _ => {}
+        }
+        let words = match JOINED.contains(&directive.name.as_str()) {
+            true => directive.arguments.join(&b' '),
+            false => match directive.only() {
+                Ok(value) => value.to_vec(),
+                Err(_) => return failed("it takes one value"),
+            },
+        };
+        let Some(setting) = start_setting(directive.name.as_bytes(), &words) else {
+            self.warnings
+                .push(format!("{place}: the directive {} is not known and has no effect", directive.name));
+            return Ok(());
+        };
+        let mut setting = setting.map_err(|reason| sentence(&reason))?;
+        match (setting.name(), setting.value.as_slice()) {
+            ("cluster-enabled", b"yes") => {
+                return failed("this server cannot be a node of a cluster; say no");
+            }
+            ("tls-port", port) if port != b"0" => return failed("this server has no TLS; say 0"),
+            ("daemonize", b"yes") => {
+                return failed(
+                    "this server stays in the foreground; say no, and start it by a supervisor or with &",
+                );
+            }
+            // Each line adds points; an empty one takes all back.
+            ("save", value) if !value.is_empty() => {
+                let earlier = self.value("save").unwrap_or_default();
+                if !earlier.is_empty() {
+                    setting.value = [earlier, b" ", value].concat();
+                }
+            }
+            _ => {}
+        }
+        self.settings.retain(|earlier| earlier.name() != setting.name());
+        self.settings.push(setting);
+        Ok(())
+    }
+
+    /// What was left out, a sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The value of a directive, if it is set.
+    pub fn value(&self, name: &str) -> Option<&[u8]> {
+        self.settings.iter().find(|setting| setting.name() == name).map(|setting| setting.value.as_slice())
+    }
+
+    /// The same as text; `None` also if it is empty.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let value = self.value(name).filter(|value| !value.is_empty())?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        self.value(name).and_then(parse_integer)
+    }
+
+    /// How many databases there are.
+    ///
+    /// # Errors
+    /// If that are too many, or none.
+    pub fn databases(&self) -> Result<u16, String> {
+        let number = self.number("databases").unwrap_or(16);
+        u16::try_from(number)
+            .ok()
+            .filter(|number| (1..=1 << 14).contains(number))
+            .ok_or_else(|| format!("databases: {number} is not between 1 and 16384"))
+    }
+
+    /// Where and how to listen.
+    ///
+    /// # Errors
+    /// A sentence with the directive whose value is no address, port or mode.
+    pub fn listen(&self) -> Result<ListenConfig, String> {
+        let default = ListenConfig::default();
+        let port = self.port("port")?.unwrap_or(DEFAULT_PORT);
+        let unix = match self.text("unixsocket") {
+            None => None,
+            Some(path) => Some(UnixAddress { path: path.into(), mode: self.unix_mode()? }),
+        };
+        let backlog = self.number("tcp-backlog").unwrap_or(default.backlog.into());
+        let io_threads =
+            self.number("io-threads").map_or(default.io_threads, |count| count.clamp(1, 128) as usize);
+        Ok(ListenConfig {
+            tcp: if port == 0 { Vec::new() } else { self.addresses(port)? },
+            unix,
+            backlog: backlog.clamp(1, i32::MAX.into()) as i32,
+            io_threads,
+            ..default
+        })
+    }
+
+    fn port(&self, name: &str) -> Result<Option<u16>, String> {
+        let convert = |port| u16::try_from(port).map_err(|_| format!("{name}: {port} is no port"));
+        self.number(name).map(convert).transpose()
+    }
+
+    /// The mode of the Unix socket: octal digits.
+    fn unix_mode(&self) -> Result<Option<u32>, String> {
+        let Some(digits) = self.text("unixsocketperm").filter(|digits| digits != "0") else {
+            return Ok(None);
+        };
+        match u32::from_str_radix(&digits, 8) {
+            Ok(mode) if mode <= 0o777 => Ok(Some(mode)),
+            _ => Err(format!("unixsocketperm: {digits} is no mode, such as 700")),
+        }
+    }
+
+    /// The addresses of `bind` with this port; loopback without it.
+    fn addresses(&self, port: u16) -> Result<Vec<TcpAddress>, String> {
+        let Some(hosts) = self.text("bind") else {
+            return Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into()]);
+        };
+        let mut addresses = Vec::new();
+        for written in hosts.split_ascii_whitespace() {
+            let (host, is_optional) = written.strip_prefix('-').map_or((written, false), |host| (host, true));
+            let ip = match host {
+                "*" => Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+                "::*" => Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+                _ => host.parse().ok(),
+            };
+            let found = match ip {
+                Some(ip) => Some(SocketAddr::from((ip, port))),
+                None => (host, port).to_socket_addrs().ok().and_then(|mut found| found.next()),
+            };
+            match found {
+                Some(address) => addresses.push(TcpAddress { address, is_optional }),
+                None if is_optional => {}
+                None => return Err(format!("bind: {host} is no address and no name of a host")),
+            }
+        }
+        Ok(addresses)
+    }
+}
+
+impl Server {
+    /// Lets the configuration act.
+    ///
+    /// # Errors
+    /// If a `user` has rules that make no sense, or the file of `aclfile` has; the sentence says which.
+    pub fn configure(&self, config: &StartConfig) -> Result<(), String> {
+        self.apply_settings(&config.settings);
+        if !config.users.is_empty() {
+            self.declare_users(&config.users).map_err(|(line, reason)| {
+                let name = config.users[line].first().map(|name| String::from_utf8_lossy(name).into_owned());
+                format!("user {}: {reason}", name.unwrap_or_default())
+            })?;
+        }
+        self.load_user_file()
+    }
+
+    /// Whether clients beyond this machine could connect to one of these addresses without a password:
+    /// `protected-mode` forbids that.
+    pub fn is_unprotected(&self, addresses: &[SocketAddr]) -> bool {
+        self.config.get("protected-mode") == b"yes"
+            && self.access.default_is_open()
+            && addresses.iter().any(|address| !address.ip().is_loopback())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &Path) -> Result<Vec<u8>, String> {
+        match path.to_str() {
+            Some("more.conf") => Ok(b"maxclients 7\nrequirepass x\n".to_vec()),
+            Some("self.conf") => Ok(b"include self.conf\n".to_vec()),
+            _ => Err(format!("cannot read {}", path.display())),
+        }
+    }
+
+    fn file(text: &str) -> Result<StartConfig, String> {
+        let mut config = StartConfig::default();
+        config.add_file(Path::new("redis.conf"), text.as_bytes(), &read).map(|()| config)
+    }
+
+    fn words(line: &str) -> Result<StartConfig, String> {
+        let words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        let mut config = StartConfig::default();
+        config.add_words(&words).map(|()| config)
+    }
+
+    #[test]
+    fn the_last_value_counts_and_included_files_stand_in_their_place() {
+        let config =
+            file("maxclients 5\ninclude more.conf\nrequirepass y\nsave 900 1\nSAVE 60 5\n").expect("right");
+        assert_eq!(config.value("maxclients"), Some(&b"7"[..]));
+        assert_eq!(config.value("requirepass"), Some(&b"y"[..]));
+        assert_eq!(config.value("save"), Some(&b"900 1 60 5"[..]));
+        assert_eq!(file("save 900 1\nsave \"\"\n").expect("right").value("save"), Some(&b""[..]));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_file_and_line() {
+        for (text, message) in [
+            ("\nport x", "redis.conf, line 2: port: argument couldn't be parsed into an integer"),
+            ("port 1 2", "redis.conf, line 1: port: it takes one value"),
+            ("appendfsync never", "redis.conf, line 1: appendfsync: argument(s) must be one of"),
+            ("include none.conf", "redis.conf, line 1: cannot read none.conf"),
+            ("include self.conf", "self.conf, line 1: more than 16 files include each other"),
+            ("port 1\nlogfile \"x", "redis.conf: line 2: unbalanced quotes"),
+            ("replicaof host 1", "redis.conf, line 1: replicaof: this server cannot be a replica"),
+            ("cluster-enabled yes", "redis.conf, line 1: cluster-enabled: this server cannot be a node"),
+            ("daemonize yes", "redis.conf, line 1: daemonize: this server stays in the foreground"),
+            ("loadmodule x.so", "redis.conf, line 1: loadmodule: modules cannot be loaded"),
+            ("tls-port 6380", "redis.conf, line 1: tls-port: this server has no TLS"),
+            (
+                "rename-command flushall \"\"",
+                "redis.conf, line 1: rename-command: commands cannot be renamed",
+            ),
+        ] {
+            let error = file(text).expect_err(text);
+            assert!(error.starts_with(message), "{error}");
+        }
+        let config = file("port 1\n\nno-such thing\n").expect("a warning");
+        assert_eq!(
+            config.warnings(),
+            ["redis.conf, line 3: the directive no-such is not known and has no effect"]
+        );
+    }
+
+    #[test]
+    fn the_command_line_is_stricter() {
+        let config = words("--port 7000 --save 1 2 --Bind 127.0.0.1 -::1").expect("right");
+        assert_eq!(config.value("save"), Some(&b"1 2"[..]));
+        assert_eq!(config.value("bind"), Some(&b"127.0.0.1 -::1"[..]));
+        assert_eq!(words("--prot 1").expect_err("misspelt"), "--prot: there is no such directive");
+        assert!(words("7000").expect_err("no directive").starts_with("'7000' stands where"));
+    }
+
+    #[test]
+    fn addresses_follow_bind_and_port() {
+        let listen = |line: &str| words(line).and_then(|config| config.listen());
+        let addresses = |line: &str| {
+            let tcp = listen(line).expect("right").tcp;
+            tcp.iter()
+                .map(|one| format!("{}{}", if one.is_optional { "-" } else { "" }, one.address))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(addresses("--maxclients 1"), ["127.0.0.1:6379"]);
+        assert_eq!(addresses("--port 0 --bind *"), [""; 0]);
+        assert_eq!(
+            addresses("--port 7 --bind * -::* -::1 10.0.0.1"),
+            ["0.0.0.0:7", "-[::]:7", "-[::1]:7", "10.0.0.1:7"]
+        );
+        let unix = listen("--unixsocket /a/b --unixsocketperm 0750").expect("right").unix.expect("a socket");
+        assert_eq!(unix.mode, Some(0o750));
+        assert_eq!(listen("--port 70000").expect_err("no port"), "port: 70000 is no port");
+        assert!(
+            listen("--unixsocket a --unixsocketperm 888").expect_err("no mode").starts_with("unixsocketperm")
+        );
+    }
+}

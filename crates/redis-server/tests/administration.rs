@@ -1,0 +1,380 @@
+//! Commands of the server itself, compared with Redis 7.0.15 where the reply does not depend on the clock.
+
+mod common;
+
+use common::TestServer;
+use esker_redis_server::local_client::LocalClient;
+use esker_redis_testkit::{Client, ExpectKind, Server};
+use esker_resp::value::Value;
+use esker_resp::value_parser::ReplyParser;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+fn parse(bytes: &[u8]) -> Value {
+    let parsed = ReplyParser::default().parse(bytes).expect("a reply");
+    parsed.reply.unwrap_or_else(|| panic!("half a reply: {}", bytes.escape_ascii()))
+}
+
+fn words(client: &mut LocalClient<'_>, request: &str) -> Value {
+    parse(&client.request(&request.split_whitespace().collect::<Vec<_>>()))
+}
+
+/// Names in an order that both servers share: Redis lists commands by a random hash.
+fn sorted_names(reply: Value) -> Vec<Vec<u8>> {
+    let mut names: Vec<Vec<u8>> = reply.array().into_iter().map(Value::bulk).collect();
+    names.sort();
+    names
+}
+
+/// Calls `with` with clients of both servers, once in either protocol.
+fn in_both_protocols(name: &str, with: impl Fn(&mut Client, &mut LocalClient<'_>, u8)) {
+    let Some(redis) = Server::redis(&[]) else { return };
+    let esker = TestServer::new(name);
+    for protocol in [2, 3] {
+        let (mut theirs, mut ours) = (redis.connect(), esker.client());
+        theirs.hello(protocol);
+        ours.request(&["hello", &protocol.to_string()]);
+        with(&mut theirs, &mut ours, protocol);
+    }
+}
+
+fn assert_same(theirs: &mut Client, ours: &mut LocalClient<'_>, request: &[&str], protocol: u8) {
+    theirs.call_with(request);
+    let reply = ours.request(request);
+    assert!(
+        reply == theirs.raw(),
+        "RESP{protocol}, {request:?}:\n{}\ninstead of\n{}",
+        reply.escape_ascii(),
+        theirs.raw().escape_ascii()
+    );
+}
+
+#[test]
+fn administration_answers_in_the_bytes_of_redis() {
+    let requests = [
+        "command count",
+        "command count x",
+        "command help",
+        "command help x",
+        "command nosuch",
+        "command info nosuch",
+        "command info nosuch get config|get",
+        "command docs nosuch",
+        "command list filterby",
+        "command list filterby pattern",
+        "command list filterby module nosuch",
+        "command list filterby aclcat nosuch",
+        "command list filterby pattern xread",
+        "command list filterby nosuch x",
+        "command getkeys",
+        "command getkeys nosuch a",
+        "command getkeys ping",
+        "command getkeys get",
+        "command getkeys get a b",
+        "command getkeys mset a 1 b 2",
+        "command getkeys eval x 0",
+        "command getkeys eval x 2 a b c",
+        "command getkeys eval x 9999999999 a",
+        "command getkeys sort a store b",
+        "command getkeysandflags set a 1",
+        "command getkeysandflags lmove a b left right",
+        "command getkeysandflags zunionstore a 2 b c",
+        "role",
+        "role x",
+        "time x",
+        "lastsave x",
+        "asking",
+        "bgsave x",
+        "cluster",
+        "cluster help",
+        "cluster info",
+        "cluster nodes",
+        "cluster nosuch",
+        "cluster slots",
+        "failover",
+        "failover abort",
+        "failover abort x",
+        "failover timeout 0",
+        "failover timeout 1",
+        "failover to 127.0.0.1 1",
+        "failover to a",
+        "failover to a x",
+        "failover x",
+        "lolwut",
+        "lolwut version",
+        "lolwut version 7",
+        "lolwut version x",
+        "lolwut x",
+        "memory help",
+        "memory nosuch",
+        "memory purge",
+        "memory usage a samples",
+        "memory usage a samples -1",
+        "memory usage a samples x",
+        "memory usage a x 1",
+        "memory usage nosuch",
+        "migrate",
+        "migrate 127.0.0.1 1 nosuch 0 10",
+        "migrate 127.0.0.1 1 nosuch 0 x",
+        "migrate 127.0.0.1 1 nosuch x 1",
+        "module help",
+        "module list",
+        "readonly",
+        "readwrite",
+        "replconf",
+        "replconf x",
+        "replicaof a 99999",
+        "replicaof a b",
+        "replicaof no one",
+        "restore-asking a 0 x",
+        "save x",
+        "shutdown abort",
+        "shutdown abort save",
+        "shutdown nosave save",
+        "shutdown x",
+        "slaveof no one",
+        "slaveof no two",
+        "debug",
+        "debug sleep 0",
+    ];
+    in_both_protocols("administration-same", |theirs, ours, protocol| {
+        for request in requests {
+            let request: Vec<&str> = request.split_whitespace().collect();
+            assert_same(theirs, ours, &request, protocol);
+        }
+    });
+}
+
+/// Notes of keys are words for people, and those of the table are its own: compared is that there is one.
+fn without_notes(value: Value) -> Value {
+    let is_notes = |name: &Value| *name == Value::Bulk(b"notes".to_vec());
+    let note = || Value::Bulk(b"a note".to_vec());
+    match value {
+        Value::Array(items) => {
+            let mut follows_name = false;
+            let items = items.into_iter().map(|item| {
+                let is_note = std::mem::replace(&mut follows_name, is_notes(&item));
+                if is_note { note() } else { without_notes(item) }
+            });
+            Value::Array(items.collect())
+        }
+        Value::Set(items) => Value::Set(items.into_iter().map(without_notes).collect()),
+        Value::Map(pairs) => {
+            let pair = |(name, value)| {
+                let value = if is_notes(&name) { note() } else { without_notes(value) };
+                (name, value)
+            };
+            Value::Map(pairs.into_iter().map(pair).collect())
+        }
+        other => other,
+    }
+}
+
+#[test]
+fn every_command_is_described_as_redis_does() {
+    in_both_protocols("administration-info", |theirs, ours, protocol| {
+        let names = sorted_names(theirs.words("command list"));
+        assert_eq!(names, sorted_names(words(ours, "command list")));
+        assert!(names.len() > 240, "{} commands and subcommands", names.len());
+        // What has subcommands lists them by a random hash, so those are compared one by one.
+        let container =
+            |name: &str| names.iter().any(|other| other.starts_with(format!("{name}|").as_bytes()));
+        for name in names.iter().map(|name| std::str::from_utf8(name).expect("a name")) {
+            if !container(name) {
+                let request = format!("command info {name}");
+                let (reply, expected) = (words(ours, &request), theirs.words(&request));
+                assert_eq!(without_notes(reply), without_notes(expected), "RESP{protocol}, {name}");
+            }
+        }
+        for category in ["read", "dangerous", "scripting"] {
+            let request = format!("command list filterby aclcat {category}");
+            assert_eq!(
+                sorted_names(words(ours, &request)),
+                sorted_names(theirs.words(&request)),
+                "{category}"
+            );
+        }
+        assert_eq!(words(ours, "command").array().len(), theirs.words("command").array().len());
+    });
+}
+
+/// Requests that leave every type of value, packed and not, with and without a time to live.
+fn some_of_each_type() -> Vec<Vec<String>> {
+    let words = |line: String| line.split(' ').map(str::to_owned).collect();
+    let mut requests: Vec<Vec<String>> = [
+        "set s 1",
+        "set expiring x ex 10000",
+        "rpush l a b a",
+        "sadd ints 1 2 3",
+        "sadd members a b c",
+        "zadd z 0.1 a -inf b 3 c",
+        "hset h f v g w",
+        "xadd x 1-1 f v g w",
+        "xadd x 1-2 f v",
+        "select 3",
+        "set other 7",
+        "select 0",
+    ]
+    .iter()
+    .map(|line| words((*line).to_owned()))
+    .collect();
+    for number in 0..300 {
+        requests.push(words(format!("rpush big-l {number}")));
+        requests.push(words(format!("sadd big-s m{number}")));
+        requests.push(words(format!("zadd big-z {}.5 m{number}", number % 7)));
+        requests.push(words(format!("hset big-h f{number} v{number}")));
+        requests.push(words(format!("xadd big-x {number}-7 f{number} v{number}")));
+    }
+    requests.push(words(format!("set big {}", "x".repeat(100_000))));
+    requests
+}
+
+#[test]
+fn limits_of_encodings_act_as_those_of_redis() {
+    let requests = [
+        "config set zset-max-listpack-entries 2",
+        "zadd z 1 a 2 b",
+        "object encoding z",
+        "zadd z 3 c",
+        "object encoding z",
+        "config set zset-max-listpack-value 3",
+        "zadd long 1 abcd",
+        "object encoding long",
+        "config set stream-node-max-entries 2",
+        "xadd x 1-1 f v",
+        "xadd x 1-2 f v",
+        "xadd x 1-3 f v",
+        "xtrim x maxlen ~ 2",
+        "xlen x",
+        "xtrim x maxlen ~ 1",
+        "xlen x",
+        "config set hll-sparse-max-bytes 0",
+        "pfadd hll a",
+        "strlen hll",
+        "config set hll-sparse-max-bytes 3000",
+        "pfadd sparse a",
+        "strlen sparse",
+        "config set hll-sparse-max-bytes 1",
+        "pfmerge merged sparse",
+        "strlen merged",
+    ];
+    in_both_protocols("administration-limits", |theirs, ours, protocol| {
+        assert_same(theirs, ours, &["flushall"], protocol);
+        for request in requests {
+            let request: Vec<&str> = request.split_whitespace().collect();
+            assert_same(theirs, ours, &request, protocol);
+        }
+        let defaults =
+            ["zset-max-listpack-entries 128", "zset-max-listpack-value 64", "stream-node-max-entries 100"];
+        for pair in defaults.into_iter().chain(["hll-sparse-max-bytes 3000"]) {
+            let request: Vec<&str> = ["config", "set"].into_iter().chain(pair.split(' ')).collect();
+            assert_same(theirs, ours, &request, protocol);
+        }
+    });
+}
+
+#[test]
+fn digests_are_those_of_redis() {
+    let Some(redis) = Server::redis(&["--enable-debug-command", "yes"]) else { return };
+    let esker = TestServer::new("administration-digest");
+    esker.server().set_directive(b"enable-debug-command", b"yes").expect("a directive");
+    for protocol in [2, 3] {
+        let (mut theirs, mut ours) = (redis.connect(), esker.client());
+        theirs.hello(protocol);
+        ours.request(&["hello", &protocol.to_string()]);
+        assert_same(&mut theirs, &mut ours, &["debug", "digest"], protocol);
+        for request in some_of_each_type() {
+            let request: Vec<&str> = request.iter().map(String::as_str).collect();
+            assert_same(&mut theirs, &mut ours, &request, protocol);
+        }
+        let keys = ["s", "expiring", "l", "ints", "members", "z", "h", "x", "big", "big-l", "big-s", "big-z"];
+        for key in keys.into_iter().chain(["big-h", "big-x", "nosuch"]) {
+            assert_same(&mut theirs, &mut ours, &["debug", "digest-value", key], protocol);
+        }
+        assert_same(&mut theirs, &mut ours, &["debug", "digest"], protocol);
+        assert_same(&mut theirs, &mut ours, &["debug", "populate", "100", "p", "10"], protocol);
+        assert_same(&mut theirs, &mut ours, &["debug", "populate", "10"], protocol);
+        assert_same(&mut theirs, &mut ours, &["debug", "digest"], protocol);
+        assert_same(&mut theirs, &mut ours, &["debug", "reload"], protocol);
+        assert_same(&mut theirs, &mut ours, &["debug", "digest"], protocol);
+        assert_same(&mut theirs, &mut ours, &["flushall"], protocol);
+    }
+}
+
+#[test]
+fn debug_answers_in_the_bytes_of_redis() {
+    let Some(redis) = Server::redis(&["--enable-debug-command", "yes"]) else { return };
+    let esker = TestServer::new("administration-debug");
+    esker.server().set_directive(b"enable-debug-command", b"yes").expect("a directive");
+    let types = "string integer double bignum null array set map attrib push verbatim true false nosuch";
+    let requests = [
+        "debug nosuch",
+        "debug sleep",
+        "debug sleep x",
+        "debug sleep 0.001",
+        "debug object",
+        "debug object nosuch",
+        "debug set-active-expire 0",
+        "debug set-active-expire x",
+        "debug set-active-expire 1",
+        "debug reload x",
+        "debug error",
+        "debug error MINE",
+        "debug quicklist-packed-threshold 100b",
+        "debug quicklist-packed-threshold 0",
+        "debug quicklist-packed-threshold x",
+        "debug change-repl-id",
+        "debug htstats x",
+        "debug htstats 99",
+        "debug htstats-key nosuch",
+        "debug pause-cron 0",
+        "debug populate x",
+        "debug populate -1",
+        "debug set-skip-checksum-validation 0",
+    ];
+    for protocol in [2, 3] {
+        let (mut theirs, mut ours) = (redis.connect(), esker.client());
+        theirs.hello(protocol);
+        ours.request(&["hello", &protocol.to_string()]);
+        for request in requests {
+            let request: Vec<&str> = request.split_whitespace().collect();
+            assert_same(&mut theirs, &mut ours, &request, protocol);
+        }
+        for name in types.split(' ').filter(|name| *name != "push" || protocol == 2) {
+            assert_same(&mut theirs, &mut ours, &["debug", "protocol", name], protocol);
+        }
+    }
+}
+
+#[test]
+fn the_memory_of_a_key_grows_with_its_value() {
+    let server = TestServer::new("administration-memory");
+    let mut client = server.client();
+    let used = |key: &str| words(&mut server.client(), &format!("memory usage {key} samples 0")).integer();
+    for request in some_of_each_type() {
+        client.request(&request);
+    }
+    for (small, big) in [("s", "big"), ("l", "big-l"), ("members", "big-s"), ("z", "big-z"), ("h", "big-h")] {
+        assert!(used(small) > 0 && used(big) > 10 * used(small), "{small} {big}");
+    }
+    let sampled = words(&mut client, "memory usage big-h").integer();
+    assert!(sampled * 2 > used("big-h") && sampled < used("big-h") * 2, "{sampled}");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "compared with the machine's clock itself")]
+fn time_is_now_and_the_last_save_is_the_start() {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64;
+    let before = now();
+    let server = TestServer::new("administration-clock");
+    let mut client = server.client();
+    let started = words(&mut client, "lastsave").integer() as u64;
+    assert!((before / 1000..=now() / 1000).contains(&started), "{started}");
+    let asked = now();
+    let parts = words(&mut client, "time")
+        .array()
+        .into_iter()
+        .map(|part| String::from_utf8(part.bulk()).expect("digits").parse::<u64>().expect("a number"));
+    let [seconds, microseconds]: [u64; 2] = parts.collect::<Vec<_>>().try_into().expect("two parts");
+    assert!(microseconds < 1_000_000, "{microseconds}");
+    assert!((asked..=now()).contains(&(seconds * 1000 + microseconds / 1000)), "{seconds} {microseconds}");
+}

@@ -1,0 +1,37 @@
+//! Work in the background of a listening server.
+
+#![allow(clippy::disallowed_methods, reason = "a thread of the test serves")]
+
+mod common;
+
+use common::TestServer;
+use esker_redis_server::{ListenConfig, Listener};
+use esker_redis_testkit::{Client, ExpectKind};
+use std::net::SocketAddr;
+
+#[test]
+fn keys_whose_time_comes_are_deleted_without_a_command_that_reads_them() {
+    let server = TestServer::new("background-expiry");
+    let tcp = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
+    let listener = Listener::bind(ListenConfig { tcp, ..ListenConfig::default() }).expect("a free port");
+    let address = listener.addresses().expect("an address")[0].to_string();
+    let stop = listener.stop();
+    std::thread::scope(|scope| {
+        scope.spawn(|| listener.serve(server.server()));
+        let mut client = Client::connect(&address);
+        for number in 0..1000 {
+            let key = format!("key{number}");
+            client.words(&format!("SET {key} 1"));
+            if number % 10 > 0 {
+                client.words(&format!("PEXPIRE {key} {}", number % 7 + 1));
+            }
+        }
+        // The client's patience ends the test if the keys stay.
+        while client.words("DBSIZE").integer() > 100 {}
+        assert_eq!(client.words("KEYS *").array().len(), 100);
+        stop.stop();
+    });
+    let store = server.server().store();
+    assert_eq!((store.keys(0), store.expiring_keys(0)), (100, 0));
+    assert_eq!(store.check().expect("a check"), [""; 0]);
+}

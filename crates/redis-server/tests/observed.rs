@@ -1,0 +1,286 @@
+//! Statistics of commands, SLOWLOG, LATENCY and MONITOR, beside Redis 7.0.15 where replies do not depend on
+//! the clock.
+
+#![allow(clippy::disallowed_methods, reason = "a thread of the test serves its sockets")]
+
+mod common;
+
+use common::TestServer;
+use esker_redis_server::{ListenConfig, Listener};
+use esker_redis_testkit::{Client, ExpectKind, Server};
+use esker_resp::value::Value;
+use std::net::SocketAddr;
+
+/// A server in this process, which ends with it.
+fn esker(name: &str) -> Server {
+    let server: &'static TestServer = Box::leak(Box::new(TestServer::new(name)));
+    let config =
+        ListenConfig { tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()], ..ListenConfig::default() };
+    let listener = Listener::bind(config).expect("a free port");
+    let address = listener.addresses().expect("bound")[0];
+    std::thread::spawn(|| listener.serve(server.server()));
+    Server::at(address.to_string())
+}
+
+/// Both servers, or Esker alone where there is no Redis.
+fn servers(name: &str) -> Vec<Server> {
+    let redis = Server::redis(&["--enable-debug-command", "yes"]);
+    redis.into_iter().chain([esker(name)]).collect()
+}
+
+/// What each server answers to the same requests, without times: fails unless all answer the same.
+fn assert_same<R: PartialEq + std::fmt::Debug>(servers: &[Server], ask: impl Fn(&mut Client) -> R) -> R {
+    let mut answers: Vec<R> = servers.iter().map(|server| ask(&mut server.connect())).collect();
+    let last = answers.pop().expect("a server");
+    answers.iter().for_each(|answer| assert_eq!(answer, &last));
+    last
+}
+
+fn text(value: Value) -> String {
+    let bytes = match value {
+        Value::Verbatim { text, .. } => text,
+        other => other.bulk(),
+    };
+    String::from_utf8(bytes).expect("text")
+}
+
+/// Lines of a section of INFO without times, in the order of their names.
+fn section(client: &mut Client, name: &str) -> Vec<String> {
+    let info = text(client.words(&format!("info {name}")));
+    let without_times = |line: &str| {
+        let (start, end) = (line.find(",usec="), line.find(",rejected_calls"));
+        match (start, end) {
+            (Some(start), Some(end)) => format!("{}{}", &line[..start], &line[end..]),
+            _ => line.to_owned(),
+        }
+    };
+    let mut lines: Vec<String> =
+        info.lines().filter(|line| !line.contains("|resetstat")).map(without_times).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn calls_failures_and_errors_of_commands_are_counted_as_redis_does() {
+    let servers = servers("observed-counts");
+    for protocol in [2, 3] {
+        let lines = assert_same(&servers, |client| {
+            client.hello(protocol);
+            client.words("flushall");
+            client.words("config resetstat");
+            for request in [
+                "set a 1",
+                "get a",
+                "lpush a 1",
+                "nosuch",
+                "get",
+                "config nosuch",
+                "config get",
+                "multi",
+                "set b 1",
+                "get",
+                "exec",
+                "multi",
+                "set b 1",
+                "lpush b 1",
+                "exec",
+                "exec",
+            ] {
+                client.words(request);
+            }
+            client.call(&[b"eval", b"return redis.call('lpush','a',1)", b"0"]);
+            client.call(&[b"eval", b"redis.pcall('lpush','a',1) return redis.call('get','a')", b"0"]);
+            client.call(&[b"eval", b"return redis.error_reply('MINE text')", b"0"]);
+            client.call(&[b"eval", b"return redis.call('get')", b"0"]);
+            // A pipeline is counted command by command.
+            client.send(&b"*2\r\n$3\r\nget\r\n$1\r\na\r\n".repeat(20));
+            (0..20).for_each(|_| drop(client.read()));
+            (section(client, "commandstats"), section(client, "errorstats"))
+        });
+        let all = lines.0.join("\n");
+        assert!(all.contains("cmdstat_lpush:calls=4,rejected_calls=0,failed_calls=4"), "{all}");
+        assert!(lines.1.contains(&"errorstat_MINE:count=1".to_owned()), "{:?}", lines.1);
+    }
+}
+
+#[test]
+fn a_group_that_is_executed_once_more_is_counted_once() {
+    let server = esker("observed-once");
+    let mut client = server.connect();
+    client.words("config resetstat");
+    // Scripts that run long leave the thread that began them, with the whole pipeline.
+    let script: &[u8] = b"local x = 0 for i = 1, 3000000 do x = x + i end return redis.call('incr', 'n')";
+    for _ in 0..5 {
+        client.call(&[b"eval", script, b"1", b"n"]);
+    }
+    let lines = section(&mut client, "commandstats");
+    assert!(lines.contains(&"cmdstat_incr:calls=5,rejected_calls=0,failed_calls=0".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"cmdstat_eval:calls=5,rejected_calls=0,failed_calls=0".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn percentiles_and_histograms_name_the_commands_that_were_called() {
+    for server in servers("observed-latencies") {
+        let mut client = server.connect();
+        client.hello(3);
+        client.words("config resetstat");
+        for _ in 0..10 {
+            client.words("set a 1");
+        }
+        let lines = text(client.words("info latencystats"));
+        let line = lines.lines().find(|line| line.starts_with("latency_percentiles_usec_set:")).expect("SET");
+        let fields: Vec<&str> =
+            line.split([':', ',']).skip(1).map(|field| field.split('=').next().unwrap_or("")).collect();
+        assert_eq!(fields, ["p50", "p99", "p99.9"]);
+        let Value::Map(found) = client.words("latency histogram set nosuch") else { panic!("a map") };
+        assert_eq!(found.len(), 1);
+        let Value::Map(fields) = &found[0].1 else { panic!("a map") };
+        assert_eq!(
+            (fields[0].1.clone().integer(), &fields[1].0),
+            (10, &Value::Bulk(b"histogram_usec".to_vec()))
+        );
+        let Value::Map(rows) = &fields[1].1 else { panic!("a map") };
+        assert_eq!(rows.last().map(|(_, count)| count.clone().integer()), Some(10));
+        client.words("config set latency-tracking no");
+        client.words("config resetstat");
+        client.words("set a 1");
+        assert!(!text(client.words("info latencystats")).contains("usec_set"));
+        client.words("config set latency-tracking yes");
+    }
+}
+
+/// Entries of SLOWLOG without numbers, times and addresses.
+fn slow(client: &mut Client, request: &str) -> Vec<(String, String, bool)> {
+    let entries = client.words(request).array().into_iter().map(|entry| {
+        let mut parts = entry.array();
+        assert_eq!(parts.len(), 6);
+        let name = parts.pop().expect("a name").bulk().escape_ascii().to_string();
+        let address = parts.pop().expect("an address").bulk();
+        let is_script = address == b"?:0";
+        assert!(is_script || address.starts_with(b"127.0.0.1:"), "{}", address.escape_ascii());
+        let arguments = parts.pop().expect("arguments").array();
+        let arguments: Vec<Vec<u8>> = arguments.into_iter().map(Value::bulk).collect();
+        (arguments.join(&b' ').escape_ascii().to_string(), name, is_script)
+    });
+    entries.collect()
+}
+
+#[test]
+fn the_slow_log_keeps_what_redis_keeps() {
+    let servers = servers("observed-slowlog");
+    let entries = assert_same(&servers, |client| {
+        client.words("client setname me");
+        client.words("config set slowlog-log-slower-than 0");
+        client.words("slowlog reset");
+        let long = vec![b'x'; 300];
+        client.call(&[b"set", b"key", &long]);
+        let many: Vec<Vec<u8>> = (0..40).map(|number| format!("k{number}").into_bytes()).collect();
+        let many: Vec<&[u8]> = std::iter::once(&b"del"[..]).chain(many.iter().map(Vec::as_slice)).collect();
+        client.call(&many);
+        client.words("del a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4 5");
+        client.words("auth secret");
+        client.words("hello 2 auth default secret");
+        client.words("config set masterauth secret maxclients 9999");
+        client.words("config set masterauth secret slowlog-max-len 20");
+        client.words("multi");
+        client.words("set q 1");
+        client.words("exec");
+        client.call(&[b"eval", b"return redis.call('get','q')", b"0"]);
+        client.words("nosuch");
+        client.words("get");
+        let all = slow(client, "slowlog get -1");
+        assert_eq!(slow(client, "slowlog get 2").len(), 2);
+        client.words("config set slowlog-max-len 3");
+        client.words("ping");
+        let few = client.words("slowlog len").integer();
+        client.words("config set slowlog-log-slower-than -1");
+        let before = slow(client, "slowlog get");
+        client.words("ping");
+        assert_eq!(slow(client, "slowlog get"), before);
+        client.words("slowlog reset");
+        (all, few, before, client.words("slowlog len").integer())
+    });
+    assert!(entries.0.iter().all(|(arguments, ..)| !arguments.contains("secret")), "a secret is shown");
+    for request in ["slowlog get x", "slowlog get -2", "slowlog get 1 2", "slowlog len 1", "slowlog help"] {
+        assert_same(&servers, |client| client.words(request));
+    }
+}
+
+#[test]
+fn latencies_of_slow_commands_are_watched() {
+    let server = esker("observed-latency");
+    let mut client = server.connect();
+    client.words("config set latency-monitor-threshold 1");
+    let slow: &[u8] = b"local x = 0 for i = 1, 20000000 do x = x + i end return x";
+    client.call(&[b"eval", slow, b"0"]);
+    let latest = client.words("latency latest").array();
+    let names: Vec<Vec<u8>> = latest.iter().map(|event| event.clone().array()[0].clone().bulk()).collect();
+    assert!(names.contains(&b"command".to_vec()), "{latest:?}");
+    assert_eq!(client.words("latency history command").array().len(), 1);
+    assert!(text(client.words("latency graph command")).starts_with("command - high "));
+    assert!(text(client.words("latency doctor")).contains("command: "));
+    assert!(client.words("latency reset command nosuch").integer() == 1);
+    assert!(client.words("latency history command").array().is_empty());
+    client.words("config set latency-monitor-threshold 0");
+    let servers = servers("observed-latency-errors");
+    for request in
+        ["latency history nosuch", "latency graph nosuch", "latency reset", "latency latest", "latency help"]
+    {
+        assert_same(&servers, |client| client.words(request));
+    }
+}
+
+/// Lines of MONITOR without times and ports, until one that contains this.
+fn monitored(monitor: &mut Client, until: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    loop {
+        let Value::Status(line) = monitor.read() else { panic!("a line") };
+        let line = String::from_utf8(line).expect("text");
+        let (time, rest) = line.split_once(' ').expect("a time");
+        assert!(time.len() == 17 && time.as_bytes()[10] == b'.', "{line}");
+        let (place, rest) = rest.split_once("] ").expect("a place");
+        let place = place.split(':').next().unwrap_or_default();
+        lines.push(format!("{place} {rest}"));
+        if line.contains(until) {
+            return lines;
+        }
+    }
+}
+
+#[test]
+fn monitors_see_what_redis_shows() {
+    let mut shown: Vec<Vec<String>> = Vec::new();
+    for server in servers("observed-monitor") {
+        let (mut monitor, mut client) = (server.connect(), server.connect());
+        assert_eq!(monitor.words("monitor"), Value::Status(b"OK".to_vec()));
+        client.words("select 3");
+        client.call(&[b"set", b"k\"\\\n\x01", b"\xff"]);
+        for request in
+            ["nosuch", "get", "config get maxclients", "auth secret", "multi", "incr n", "get n", "exec"]
+        {
+            client.words(request);
+        }
+        client.call(&[b"eval", b"redis.call('set','a','b') return redis.call('get','a')", b"1", b"a"]);
+        client.words("discard");
+        client.words("hello 3 auth default secret");
+        client.words("echo end");
+        shown.push(monitored(&mut monitor, "end"));
+        let error = monitor.words("get a");
+        assert_eq!(error.error(), Some(&b"ERR Replica can't interact with the keyspace"[..]));
+        let list = text(client.words("client list"));
+        assert!(list.contains("flags=O"), "{list}");
+        // RESET ends it. Its own line comes before its reply.
+        monitored_reset(&mut monitor);
+        client.words("echo unseen");
+        assert_eq!(monitor.words("ping"), Value::Status(b"PONG".to_vec()));
+    }
+    let ours = shown.pop().expect("a server");
+    shown.iter().for_each(|theirs| assert_eq!(theirs, &ours));
+    assert!(ours.iter().any(|line| line.starts_with("[3 lua \"set\"")), "{ours:?}");
+}
+
+/// Sends RESET and reads up to its reply.
+fn monitored_reset(monitor: &mut Client) {
+    monitor.send(b"reset\r\n");
+    while monitor.read() != Value::Status(b"RESET".to_vec()) {}
+}
