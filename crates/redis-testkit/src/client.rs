@@ -1,10 +1,13 @@
 //! A blocking client: one connection, replies as trees and as bytes, pushes kept apart.
 
+use crate::stream::Stream;
 use esker_resp::value::Value;
 use esker_resp::value_parser::ReplyParser;
+use rustls::ClientConfig;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a reply may take. No test waits so long for a server that works, whatever else the machine does.
@@ -13,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A connection. What goes wrong on it panics: the test has failed.
 #[derive(Debug)]
 pub struct Client {
-    stream: TcpStream,
+    stream: Stream,
     parser: ReplyParser,
     unread: Vec<u8>,
     /// Where the next reply begins in `unread`.
@@ -36,14 +39,37 @@ impl Client {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self {
+        Ok(Self::over(Stream::Plain(stream)))
+    }
+
+    /// Connects to `host:port` with TLS and ends the handshake, if the server accepts it.
+    ///
+    /// # Errors
+    /// If no server listens, or one of both refuses the other.
+    pub fn try_connect_tls(address: &str, config: &Arc<ClientConfig>) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut client = Self::over(Stream::tls(socket, Arc::clone(config)));
+        // The server may refuse a certificate after the client's part of the handshake is over.
+        client.try_send(b"PING\r\n")?;
+        client.try_read().map(|_| client)
+    }
+
+    /// The same for a server that accepts it.
+    pub fn connect_tls(address: &str, config: &Arc<ClientConfig>) -> Self {
+        Self::try_connect_tls(address, config).expect("the server accepts TLS")
+    }
+
+    fn over(stream: Stream) -> Self {
+        Self {
             stream,
             parser: ReplyParser::default(),
             unread: Vec::new(),
             start: 0,
             raw: Vec::new(),
             pushes: VecDeque::new(),
-        })
+        }
     }
 
     /// Sends a request and reads its reply.
@@ -80,13 +106,14 @@ impl Client {
     /// # Errors
     /// If it has closed the connection.
     pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        self.stream.write_all(bytes)?;
+        self.stream.flush()
     }
 
     /// Sends the last bytes. A server that has closed already, because of the first of them, does not matter.
     pub fn send_all(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.stream.end_writing();
     }
 
     /// Reads the next reply. Pushes before it wait for [`read_push`](Self::read_push).
@@ -109,7 +136,7 @@ impl Client {
 
     /// Waits so long for a reply, and not a minute.
     pub fn set_patience(&mut self, patience: Duration) {
-        self.stream.set_read_timeout(Some(patience)).expect("a socket");
+        self.stream.socket().set_read_timeout(Some(patience)).expect("a socket");
     }
 
     /// Reads the next push; those come first that came before replies.
@@ -152,7 +179,7 @@ impl Client {
 
     /// The socket itself, for tests of what happens on it.
     pub fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.stream.socket()
     }
 
     /// The next reply or push.

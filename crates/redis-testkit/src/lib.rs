@@ -3,15 +3,18 @@
 //! # Map
 //!
 //! [`server`] starts `redis-server` 7.0.15 or `esker serve` as a process in a directory of its own and ends
-//! it; [`client`] sends requests and reads replies as trees and as bytes; [`random`] generates numbers and
-//! strings from `ESKER_SEED`.
+//! it; [`client`] sends requests and reads replies as trees and as bytes, over a `stream`, which may have
+//! TLS; [`certificates`] makes authorities and certificates; [`random`] generates numbers and strings from
+//! `ESKER_SEED`.
 
 #![forbid(unsafe_code)]
 
+pub mod certificates;
 pub mod client;
 pub mod differential;
 pub mod random;
 pub mod server;
+mod stream;
 
 pub use client::{Client, ExpectKind, encode};
 pub use random::Random;

@@ -205,13 +205,14 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-redis-server",
-        "failure key_cursors background clients client_line pubsub keyspace_events config statistics observed checkpoints tracking watches waiting flusher stop scripts access server settings session access_changes observer checks call reply_tree commands execute local_client net start",
+        "failure key_cursors background clients client_line pubsub keyspace_events config statistics observed checkpoints tracking watches waiting flusher stop scripts access tls server settings session access_changes tls_changes observer checks call reply_tree commands execute local_client net start",
     ),
     tree(
         "esker-resp",
         "glob quoting memory_size redis_conf integer exact_decimal double long_double limits line_search \
         protocol_error request value value_parser writer fuzz",
     ),
+    tree("esker-tls", "error pem suites session_cache settings current"),
     tree(
         "esker-server",
         "error stop load_file config client_limit line_memory unsent_answers dsl connection listener",
@@ -236,7 +237,7 @@ pub(super) const ORDERS: &[Order] = &[
                   cursor_walks log_scan open_transaction runner ingest one_key model transactions crash damage \
                   errors generator shrink watch soak",
     ),
-    tree("esker-redis-testkit", "random client server differential"),
+    tree("esker-redis-testkit", "random certificates stream client server differential"),
     Order {
         package: "esker-redis-testkit",
         folder: "differential",
