@@ -7,6 +7,8 @@
 mod common;
 
 use common::WorkingDir;
+use esker_redis_testkit::Client;
+use esker_redis_testkit::certificates::Authority;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
@@ -235,5 +237,144 @@ fn redis_cli_loads_lists_and_measures() {
     assert_eq!(cli(&["--scan", "--pattern", "key:12?"], b"").lines().count(), 10);
     assert!(cli(&["--bigkeys"], b"").contains("5000 strings with 25000 bytes"));
     assert_eq!(cli(&[], b"rpush list a b c\nlrange list 1 -1\n"), "3\nb\nc\n");
+    assert_eq!(server.end().0, Some(0));
+}
+
+/// Sends a signal to a server.
+fn signal(server: &Running, name: &str) {
+    let pid = server.child.id().to_string();
+    assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+}
+
+#[test]
+fn certificates_are_read_anew_at_sighup() {
+    let dir = WorkingDir::new();
+    let authority = Authority::new(dir.path(), "ca");
+    authority.certify("server");
+    let port = free_port();
+    dir.write(
+        "redis.conf",
+        format!(
+            "dir .\nport 0\ntls-port {port}\nlogfile log\ntls-cert-file server.crt\ntls-key-file server.key\n\
+             tls-ca-cert-file ca.crt\ntls-auth-clients optional\n"
+        ),
+    );
+    let mut command = dir.command("serve --redis-conf redis.conf");
+    let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    command.env("NOTIFY_SOCKET", dir.path().join("notify"));
+    let server = Running::start(command);
+    let mut told = [0; 32];
+    let count = socket.recv(&mut told).unwrap();
+    assert_eq!(&told[..count], b"READY=1");
+    let address = format!("127.0.0.1:{port}");
+    let client = |authority: &Authority| Client::try_connect_tls(&address, &authority.client(None));
+    let mut open = client(&authority).unwrap();
+
+    // What is wrong is told, and the server goes on as before.
+    dir.write("server.key", "no key");
+    signal(&server, "-HUP");
+    wait_for_log(&dir, "server.key: there is no private key in the file");
+    client(&authority).unwrap();
+    let other = Authority::new(dir.path(), "other");
+    other.certify("server");
+    assert!(client(&other).is_err());
+    signal(&server, "-HUP");
+    wait_for_log(&dir, "SIGHUP: new connections get the certificates that are in the files now");
+    assert!(client(&authority).is_err());
+    client(&other).unwrap();
+    assert_eq!(open.words("PING").error(), None);
+    assert_eq!(open.raw(), b"+PONG\r\n");
+    assert_eq!(server.end().0, Some(0));
+    assert!(open.try_read().is_err());
+}
+
+/// Waits until the log of a server has these words.
+fn wait_for_log(dir: &WorkingDir, words: &str) {
+    let began = std::time::Instant::now();
+    while !String::from_utf8_lossy(&dir.read("log")).contains(words) {
+        assert!(began.elapsed() < PATIENCE, "'{words}' is not in the log");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn sighup_ends_no_server() {
+    let dir = WorkingDir::new();
+    for line in ["serve text --redis off --dsl 127.0.0.1:0", "serve redis --dsl off --redis 127.0.0.1:0"] {
+        let mut server = Running::start(dir.command(&format!("{line} --log off")));
+        let address = server.line("serving ").rsplit(' ').next().unwrap().to_owned();
+        signal(&server, "-HUP");
+        TcpStream::connect(address).unwrap();
+        signal(&server, "-HUP");
+        // A process that was ended by a signal has no exit code.
+        assert_eq!(server.end().0, Some(0));
+    }
+}
+
+#[test]
+fn tls_that_cannot_be_served_is_told() {
+    let dir = WorkingDir::new();
+    let authority = Authority::new(dir.path(), "ca");
+    authority.certify("server");
+    let files = "--tls-cert-file server.crt --tls-key-file server.key";
+    for (directives, told) in [
+        ("--tls-port 1 --port 1", "port and tls-port are both 1"),
+        ("--tls-port 70000", "tls-port: 70000 is no port"),
+        ("--tls-auth-clients no", "tls-cert-file must be set for TLS"),
+        (files, "tls-ca-cert-file or tls-ca-cert-dir must be set, because tls-auth-clients is yes"),
+        (
+            "--tls-auth-clients no --tls-cert-file server.crt --tls-key-file ca.crt",
+            "ca.crt: there is no private key",
+        ),
+        (&format!("{files} --tls-auth-clients no --tls-protocols SSLv3"), "'SSLv3' is no version of TLS"),
+        (&format!("{files} --tls-auth-clients no --bind *"), "protected-mode forbids that"),
+        (
+            &format!("{files} --tls-auth-clients yes --tls-ca-cert-file ca.crt --bind *"),
+            "protected-mode forbids that",
+        ),
+    ] {
+        let port = free_port();
+        let ran = dir.run(&format!("serve --redis-conf - --dir . --port 0 --tls-port {port} {directives}"));
+        assert_eq!(ran.code, 2, "{directives}: {ran:?}");
+        assert!(ran.err.contains(told), "{directives}: {}", ran.err);
+    }
+}
+
+#[test]
+fn redis_cli_speaks_tls() {
+    let has_tls = Command::new("redis-cli").arg("--help").output();
+    if !has_tls.is_ok_and(|help| [help.stdout, help.stderr].concat().windows(5).any(|word| word == b"--tls"))
+    {
+        println!("skipped: redis-cli is not installed, or was built without TLS");
+        return;
+    }
+    let dir = WorkingDir::new();
+    let authority = Authority::new(dir.path(), "ca");
+    authority.certify("server");
+    authority.certify("client");
+    let port = free_port();
+    let mut server = Running::start(dir.command(&format!(
+        "serve --dsl off --log off --redis 127.0.0.1:0 --redis-set tls-port {port} --redis-set dir . \
+         --redis-set tls-cert-file server.crt --redis-set tls-key-file server.key --redis-set tls-ca-cert-file ca.crt"
+    )));
+    let plain = server.redis_address();
+    assert!(server.line("by the protocol of Redis with TLS on ").ends_with(&format!(" 127.0.0.1:{port}")));
+    let cli = |arguments: &str| {
+        let mut command = Command::new("redis-cli");
+        command.args(["-p", &port.to_string()]).args(arguments.split(' ')).current_dir(dir.path());
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let own = "--cert client.crt --key client.key";
+    for rules in
+        ["", "--tls-ciphersuites TLS_AES_128_GCM_SHA256 ", "--tls-ciphers ECDHE-ECDSA-AES256-GCM-SHA384 "]
+    {
+        assert_eq!(cli(&format!("--tls --cacert ca.crt {rules}{own} set key value")), "OK\n");
+    }
+    assert_eq!(ask(&plain, "GET key"), "$5\r\nvalue\r\n+OK\r\n");
+    assert!(cli("--tls --cacert ca.crt get key").contains("Error"), "a client without a certificate");
+    assert!(cli(&format!("--tls {own} get key")).contains("certificate verify failed"));
+    assert!(cli("get key").contains("takes clients with TLS only"));
     assert_eq!(server.end().0, Some(0));
 }

@@ -62,10 +62,7 @@ pub(crate) fn check<'a>(
 ) -> Result<Vec<Setting>, Vec<u8>> {
     let mut settings: Vec<Setting> = Vec::new();
     for (name, value) in pairs {
-        let failed = |reason: &str| {
-            let start = b"ERR CONFIG SET failed (possibly related to argument '";
-            [&start[..], name, b"') - ", reason.as_bytes()].concat()
-        };
+        let failed = |reason: &str| failed_setting(name, reason);
         let Some(position) = position(name) else {
             let start = b"ERR Unknown option or number of arguments for CONFIG SET - '";
             return Err([&start[..], name, b"'"].concat());
@@ -81,6 +78,12 @@ pub(crate) fn check<'a>(
         settings.push(Setting { position, value });
     }
     Ok(settings)
+}
+
+/// The text of the error reply for a value that a directive does not take.
+pub(crate) fn failed_setting(name: &[u8], reason: &str) -> Vec<u8> {
+    let start = b"ERR CONFIG SET failed (possibly related to argument '";
+    [&start[..], name, b"') - ", reason.as_bytes()].concat()
 }
 
 /// A directive of a file or of the command line with its value; `None` if there is no such directive, an

@@ -4,7 +4,8 @@
 //! [`server`] what all threads share; `clients` the connected ones, `client_line` one of them as CLIENT LIST
 //! writes it; `access` users and `access_changes` what their changes end; `watches` keys of WATCH,
 //! `tracking` keys that clients cache; `waiting` blocked clients;
-//! `config` directives, `settings` what they change; `statistics` counters; `observed` what is noted of
+//! `config` directives, `settings` what they change, `tls` what they say of certificates and
+//! `tls_changes` how that is replaced; `statistics` counters; `observed` what is noted of
 //! commands, and `observer` what a thread notes;
 //! `pubsub` channels; `keyspace_events` changes as messages; `session` one client's
 //! state; `call` one call of a command; `reply_tree` replies from the command table; `commands`
@@ -43,6 +44,8 @@ mod settings;
 mod start;
 mod statistics;
 mod stop;
+mod tls;
+mod tls_changes;
 mod tracking;
 mod waiting;
 mod watches;

@@ -5,8 +5,9 @@
 //! lane with its client's state and comes back with the replies.
 //!
 //! [`connection`] one client's state machine; [`io_thread`] the loop over its sockets; [`inbox`] messages
-//! from other threads; [`slow_lane`] threads that may wait; [`tcp_listener`] and [`unix_listener`] bind;
-//! [`listener`] accepts and stops.
+//! from other threads; [`slow_lane`] threads that may wait; [`socket`] what a client is reached by, and
+//! [`tls_socket`] the same with TLS; [`tcp_listener`] and [`unix_listener`] bind; [`listener`] accepts and
+//! stops.
 
 pub(crate) mod connection;
 pub(crate) mod inbox;
@@ -16,4 +17,5 @@ pub(crate) mod listener;
 pub(crate) mod slow_lane;
 pub(crate) mod socket;
 pub(crate) mod tcp_listener;
+pub(crate) mod tls_socket;
 pub(crate) mod unix_listener;

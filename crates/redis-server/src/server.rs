@@ -13,6 +13,7 @@ use crate::pubsub::PubSub;
 use crate::scripts::Scripting;
 use crate::statistics::Statistics;
 use crate::stop::Stop;
+use crate::tls::ServerTls;
 use crate::tracking::Tracking;
 use crate::waiting::{WaitEnd, Waiting};
 use crate::watches::Watches;
@@ -72,7 +73,7 @@ pub struct Server {
     pub(crate) max_request_bytes: AtomicU64,
     /// When the server started, in milliseconds since 1970.
     pub(crate) started_ms: u64,
-    /// The TCP port; zero until it listens.
+    /// The TCP port, or that of TLS if there is no other; zero until it listens.
     pub(crate) port: AtomicU64,
     /// What stops the server, once it listens.
     stop: OnceLock<Stop>,
@@ -86,6 +87,8 @@ pub struct Server {
     pub(crate) key_cursors: KeyCursors,
     /// Scripts and functions.
     pub(crate) scripting: Scripting,
+    /// Certificates of new connections.
+    pub(crate) tls: ServerTls,
 }
 
 /// When a write is durable: `appendfsync`.
@@ -134,6 +137,7 @@ impl Server {
             background: Background::default(),
             key_cursors: KeyCursors::default(),
             scripting: Scripting::default(),
+            tls: ServerTls::default(),
         };
         server.apply_encoding_defaults();
         server
@@ -152,11 +156,14 @@ impl Server {
 }
 
 impl Server {
-    /// Notes that the server listens: its TCP port, or zero, and what stops it. A server listens once.
-    pub(crate) fn note_listening(&self, port: u16, stop: Stop) {
-        self.port.store(port.into(), Ordering::Relaxed);
-        if let Some(Ok(setting)) = start_setting(b"port", port.to_string().as_bytes()) {
-            self.config.set(&[setting]);
+    /// Notes that the server listens: its TCP port and that of TLS, zero for none, and what stops it. A
+    /// server listens once.
+    pub(crate) fn note_listening(&self, port: u16, tls_port: u16, stop: Stop) {
+        self.port.store(if port == 0 { tls_port } else { port }.into(), Ordering::Relaxed);
+        for (name, port) in [("port", port), ("tls-port", tls_port)] {
+            if let Some(Ok(setting)) = start_setting(name.as_bytes(), port.to_string().as_bytes()) {
+                self.config.set(&[setting]);
+            }
         }
         let _already = self.stop.set(stop);
     }

@@ -143,7 +143,6 @@ impl StartConfig {
             ("cluster-enabled", b"yes") => {
                 return failed("this server cannot be a node of a cluster; say no");
             }
-            ("tls-port", port) if port != b"0" => return failed("this server has no TLS; say 0"),
             ("daemonize", b"yes") => {
                 return failed(
                     "this server stays in the foreground; say no, and start it by a supervisor or with &",
@@ -202,6 +201,13 @@ impl StartConfig {
     pub fn listen(&self) -> Result<ListenConfig, String> {
         let default = ListenConfig::default();
         let port = self.port("port")?.unwrap_or(DEFAULT_PORT);
+        let tls_port = self.port("tls-port")?.unwrap_or_default();
+        if port == tls_port && port != 0 {
+            return Err(format!(
+                "port and tls-port are both {port}; one of them must be another, or 0 for none"
+            ));
+        }
+        let addresses = |port| if port == 0 { Ok(Vec::new()) } else { self.addresses(port) };
         let unix = match self.text("unixsocket") {
             None => None,
             Some(path) => Some(UnixAddress { path: path.into(), mode: self.unix_mode()? }),
@@ -210,7 +216,8 @@ impl StartConfig {
         let io_threads =
             self.number("io-threads").map_or(default.io_threads, |count| count.clamp(1, 128) as usize);
         Ok(ListenConfig {
-            tcp: if port == 0 { Vec::new() } else { self.addresses(port)? },
+            tcp: addresses(port)?,
+            tls: addresses(tls_port)?,
             unix,
             backlog: backlog.clamp(1, i32::MAX.into()) as i32,
             io_threads,
@@ -332,7 +339,6 @@ mod tests {
             ("cluster-enabled yes", "redis.conf, line 1: cluster-enabled: this server cannot be a node"),
             ("daemonize yes", "redis.conf, line 1: daemonize: this server stays in the foreground"),
             ("loadmodule x.so", "redis.conf, line 1: loadmodule: modules cannot be loaded"),
-            ("tls-port 6380", "redis.conf, line 1: tls-port: this server has no TLS"),
             (
                 "rename-command flushall \"\"",
                 "redis.conf, line 1: rename-command: commands cannot be renamed",
@@ -368,6 +374,15 @@ mod tests {
         };
         assert_eq!(addresses("--maxclients 1"), ["127.0.0.1:6379"]);
         assert_eq!(addresses("--port 0 --bind *"), [""; 0]);
+        let tls = listen("--port 0 --tls-port 6380 --bind 10.0.0.1 -::1").expect("right").tls;
+        assert_eq!(tls[0].address.to_string(), "10.0.0.1:6380");
+        assert_eq!((tls.len(), tls[1].is_optional), (2, true));
+        assert_eq!(listen("--tls-port 0").expect("right").tls, []);
+        assert!(
+            listen("--port 7 --tls-port 7")
+                .expect_err("one port")
+                .starts_with("port and tls-port are both 7")
+        );
         assert_eq!(
             addresses("--port 7 --bind * -::* -::1 10.0.0.1"),
             ["0.0.0.0:7", "-[::]:7", "-[::1]:7", "10.0.0.1:7"]

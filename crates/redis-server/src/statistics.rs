@@ -24,6 +24,10 @@ counters! {
     connections,
     /// Connections that were refused.
     refused_connections,
+    /// TLS handshakes that ended well.
+    tls_handshakes,
+    /// TLS handshakes that did not: what failed, took too long, or was given up by the client.
+    failed_tls_handshakes,
     /// Commands that were executed.
     commands,
     /// Bytes that were received.

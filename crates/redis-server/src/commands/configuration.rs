@@ -30,7 +30,7 @@ fn set(call: &mut Call<'_, '_>) -> Outcome {
     }
     let pairs = arguments.chunks_exact(2).map(|pair| (pair[0], pair[1]));
     let settings = check(pairs, SettingSource::Command)?;
-    call.server.apply_settings(&settings);
+    call.server.change_settings(&settings)?;
     call.reply.status(b"OK");
     Ok(())
 }

@@ -265,6 +265,8 @@ fn esker_section(server: &Server, text: &mut String) {
         "Esker",
         &[
             ("esker_version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("esker_tls_handshakes", read(&server.statistics.tls_handshakes).to_string()),
+            ("esker_failed_tls_handshakes", read(&server.statistics.failed_tls_handshakes).to_string()),
             ("esker_slow_groups", read(&server.statistics.slow_groups).to_string()),
             ("esker_garbage_objects", server.store.garbage_objects().to_string()),
             ("esker_writes_held_back", stalls.waiting.len().to_string()),

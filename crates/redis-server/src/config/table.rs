@@ -169,7 +169,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive { name: "tls-dh-params-file", alias: None, kind: Kind::Text, default: "", is_fixed: true },
     Directive { name: "tls-key-file", alias: None, kind: Kind::Text, default: "", is_fixed: false },
     Directive { name: "tls-key-file-pass", alias: None, kind: Kind::Text, default: "", is_fixed: false },
-    Directive { name: "tls-port", alias: None, kind: Kind::Integer { least: 0 }, default: "0", is_fixed: false },
+    Directive { name: "tls-port", alias: None, kind: Kind::Integer { least: 0 }, default: "0", is_fixed: true },
     Directive { name: "tls-prefer-server-ciphers", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },
     Directive { name: "tls-protocols", alias: None, kind: Kind::Text, default: "", is_fixed: false },
     Directive { name: "tls-replication", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },

@@ -1,7 +1,7 @@
 //! A connection: bytes become requests, requests become replies, replies become bytes.
 
 use super::socket::Socket;
-use crate::clients::{Client, Shown};
+use crate::clients::{Client, Shown, shown_address};
 use crate::execute::group::{End, Executor, Mode, OUTPUT_HIGH_BYTES};
 use crate::execute::requests::Requests;
 use crate::server::Server;
@@ -10,7 +10,7 @@ use crate::statistics::add;
 use esker::SeqNo;
 use mio::event::Event;
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -119,6 +119,8 @@ pub(crate) struct Connection {
     pub(crate) blocked_until_ms: Option<u64>,
     /// The reply that ended a wait before the slow lane had returned the work that began it.
     early_reply: Option<Vec<u8>>,
+    /// When the TLS handshake must be over, in the clock's nanoseconds; `None` for a plain connection.
+    handshake_ends_ns: Option<u64>,
     /// What the registry tells of the client, and whether it waits.
     shown_version: Option<(ShownVersion, bool)>,
 }
@@ -155,8 +157,24 @@ impl Connection {
             pushes_bytes: 0,
             blocked_until_ms: None,
             early_reply: None,
+            handshake_ends_ns: None,
             shown_version: None,
         }
+    }
+
+    /// Sets when the TLS handshake must be over.
+    pub(crate) fn end_handshake_by(&mut self, time_ns: u64) {
+        self.handshake_ends_ns = Some(time_ns);
+    }
+
+    /// Whether the TLS handshake is not over.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.socket.is_handshaking()
+    }
+
+    /// Whether the TLS handshake should be over by now and is not.
+    pub(crate) fn is_handshake_overdue(&self, now_ns: u64) -> bool {
+        self.handshake_ends_ns.is_some_and(|ends_ns| ends_ns <= now_ns) && self.is_handshaking()
     }
 
     pub(crate) fn socket(&mut self) -> &mut Socket {
@@ -190,7 +208,7 @@ impl Connection {
             self.stage = Stage::Away;
             return Need::SlowLane(work);
         }
-        let is_idle = self.unsent_bytes == 0 && self.held.is_empty();
+        let is_idle = self.unsent_bytes == 0 && self.held.is_empty() && !self.socket.has_unsent();
         let closes = self.work.as_ref().is_some_and(|work| work.session.closes_after_reply);
         if self.stage == Stage::Closed || (closes && is_idle) || (self.has_ended && self.is_over(is_idle)) {
             return Need::Remove;
@@ -228,22 +246,38 @@ impl Connection {
     /// Reads once. `is_readable` says afterwards whether there may be more.
     fn read(&mut self, scratch: &mut [u8], server: &Server) {
         let Some(work) = &mut self.work else { return };
-        match self.socket.read(scratch) {
-            Ok(0) => (self.has_ended, self.is_readable) = (true, false),
-            Ok(count) => {
+        match self.socket.read(scratch, work.requests.input()) {
+            Ok(received) => {
                 add(&server.statistics.socket_reads, 1);
-                add(&server.statistics.received_bytes, count as u64);
-                work.requests.input().extend_from_slice(&scratch[..count]);
+                add(&server.statistics.received_bytes, received.input_bytes as u64);
+                add(&server.statistics.tls_handshakes, received.ends_handshake.into());
                 // CLIENT LIST tells it while the command is executed.
                 self.client.query_bytes.store(work.requests.waiting_bytes() as u64, Ordering::Relaxed);
                 // A short read has emptied the socket; what comes later is reported anew, but not an end that
                 // has been reported.
-                self.is_readable = count == scratch.len() || self.is_read_closed;
+                self.is_readable = received.socket_bytes == scratch.len() || self.is_read_closed;
+                if received.is_end {
+                    (self.has_ended, self.is_readable) = (true, false);
+                }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_readable = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => self.stage = Stage::Closed,
+            Err(error) => {
+                if self.handshake_ends_ns.is_some() {
+                    self.log_tls_error(&error);
+                }
+                self.stage = Stage::Closed;
+            }
         }
+    }
+
+    /// Logs why a connection with TLS ends, which its client may have meant otherwise.
+    pub(crate) fn log_tls_error(&self, reason: &dyn std::fmt::Display) {
+        let what = if self.is_handshaking() { "handshake" } else { "connection" };
+        tracing::debug!(
+            "the TLS {what} of the client at {} failed: {reason}",
+            shown_address(self.client.address)
+        );
     }
 
     /// Takes replies over. Whether the slow lane must go on.
@@ -303,7 +337,13 @@ impl Connection {
     }
 
     fn write(&mut self, server: &Server) {
-        while self.is_writable && self.stage != Stage::Closed {
+        if self.is_writable
+            && self.socket.has_unsent()
+            && let Err(error) = self.socket.flush()
+        {
+            self.note_write_error(&error);
+        }
+        while self.is_writable && self.stage != Stage::Closed && !self.socket.is_handshaking() {
             let Some(first) = self.unsent.front() else { break };
             match self.socket.write(&first.bytes()[self.sent_of_first..]) {
                 Ok(count) => {
@@ -397,8 +437,10 @@ impl Connection {
         self.has_ended = true;
     }
 
-    /// Gives up what the client holds of the server; the slow lane's part follows when it comes back.
+    /// Gives up what the client holds of the server; the slow lane's part follows when it comes back. The
+    /// client is told that nothing more comes.
     pub(crate) fn leave(&mut self, server: &Server) {
+        self.socket.end();
         if let Some(work) = &mut self.work {
             work.session.leave(server);
         }

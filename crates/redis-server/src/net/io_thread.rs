@@ -4,14 +4,16 @@ use super::connection::{Connection, Need};
 use super::inbox::{Inbox, Letter};
 use super::slow_lane::SlowLane;
 use super::socket::Socket;
+use super::tls_socket::HANDSHAKE_LIMIT;
 use crate::clients::{Mailbox, Message};
 use crate::execute::group::{Executor, Mode};
 use crate::server::Server;
 use crate::session::Session;
+use crate::statistics::add;
 use crate::stop::Stop;
 use esker::parts::env::Clock;
 use mio::{Events, Poll, Token};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +30,10 @@ const EVENTS: usize = 1024;
 
 /// The longest sleep: time limits of clients are looked at so often.
 const TICK: Duration = Duration::from_millis(10);
+
+/// TLS handshakes that go on in one turn. One takes up to a millisecond, with a key of RSA, and other clients
+/// wait meanwhile.
+const HANDSHAKES_AT_ONCE: usize = 4;
 
 /// How often clients are looked for that have sent nothing for too long: `timeout` is in seconds.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
@@ -48,6 +54,8 @@ pub(crate) struct IoThread<'s> {
     scratch: Vec<u8>,
     /// Connections that have more to do.
     again: Vec<usize>,
+    /// Connections whose TLS handshake can go on.
+    handshakes: VecDeque<usize>,
     /// Connections whose replies wait for a flush.
     holders: Vec<usize>,
     next_tick_ns: u64,
@@ -69,6 +77,7 @@ impl<'s> IoThread<'s> {
             places: PlaceOfClient::default(),
             scratch: vec![0; READ_BYTES],
             again: Vec::new(),
+            handshakes: VecDeque::new(),
             holders: Vec::new(),
             next_tick_ns: 0,
             next_idle_look_ns: 0,
@@ -81,7 +90,8 @@ impl<'s> IoThread<'s> {
     pub(crate) fn run(&mut self, stop: &Stop) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         while !self.is_finished(stop) {
-            let limit = if self.again.is_empty() { TICK } else { Duration::ZERO };
+            let has_work = !self.again.is_empty() || !self.handshakes.is_empty();
+            let limit = if has_work { Duration::ZERO } else { TICK };
             match self.poll.poll(&mut events, Some(limit)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 polled => polled?,
@@ -91,11 +101,18 @@ impl<'s> IoThread<'s> {
                     self.open_letters();
                 } else if let Some(Some(connection)) = self.connections.get_mut(event.token().0) {
                     connection.note_ready(event);
-                    self.advance(event.token().0);
+                    if connection.is_handshaking() {
+                        self.handshakes.push_back(event.token().0);
+                    } else {
+                        self.advance(event.token().0);
+                    }
                 }
             }
             for place in std::mem::take(&mut self.again) {
                 self.advance(place);
+            }
+            for _ in 0..HANDSHAKES_AT_ONCE.min(self.handshakes.len()) {
+                self.handshakes.pop_front().into_iter().for_each(|place| self.advance(place));
             }
             let now_ns = self.server.clock.monotonic_ns();
             if now_ns >= self.next_tick_ns {
@@ -104,6 +121,7 @@ impl<'s> IoThread<'s> {
                 if now_ns >= self.next_idle_look_ns {
                     self.next_idle_look_ns = now_ns + IDLE_LOOK.as_nanos() as u64;
                     self.close_idle();
+                    self.close_handshakes(now_ns);
                 }
             }
             self.serve_waiting();
@@ -199,14 +217,21 @@ impl<'s> IoThread<'s> {
         let mut session = Session::new(client.id, None);
         session.set_account(self.server, self.server.access.of_new_client());
         self.places.insert(client.id, place);
-        let connection = Some(Connection::new(socket, client, session));
+        let mut connection = Connection::new(socket, client, session);
+        let is_handshaking = connection.is_handshaking();
+        if is_handshaking {
+            let limit_ns = HANDSHAKE_LIMIT.as_nanos() as u64;
+            connection.end_handshake_by(self.server.clock.monotonic_ns().saturating_add(limit_ns));
+        }
         if place == self.connections.len() {
-            self.connections.push(connection);
+            self.connections.push(Some(connection));
         } else {
-            self.connections[place] = connection;
+            self.connections[place] = Some(connection);
         }
         if self.stops_at_ns.is_some() {
             self.finish(place);
+        } else if is_handshaking {
+            self.handshakes.push_back(place);
         } else {
             self.advance(place);
         }
@@ -214,6 +239,7 @@ impl<'s> IoThread<'s> {
 
     fn remove(&mut self, place: usize) {
         let Some(mut connection) = self.connections[place].take() else { return };
+        add(&self.server.statistics.failed_tls_handshakes, connection.is_handshaking().into());
         connection.leave(self.server);
         // It fails only for a socket that is gone.
         let _result = connection.socket().deregister(self.poll.registry());
@@ -244,6 +270,17 @@ impl<'s> IoThread<'s> {
         for place in 0..self.connections.len() {
             let Some(Some(connection)) = self.connections.get(place) else { continue };
             if connection.is_idle_since(since_ms) {
+                self.remove(place);
+            }
+        }
+    }
+
+    /// Closes connections whose clients have not finished the TLS handshake in time.
+    fn close_handshakes(&mut self, now_ns: u64) {
+        for place in 0..self.connections.len() {
+            let Some(Some(connection)) = self.connections.get(place) else { continue };
+            if connection.is_handshake_overdue(now_ns) {
+                connection.log_tls_error(&format!("it took more than {HANDSHAKE_LIMIT:?}"));
                 self.remove(place);
             }
         }

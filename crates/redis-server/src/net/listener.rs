@@ -6,14 +6,16 @@ use super::listen_error::ListenError;
 use super::slow_lane::SlowLane;
 use super::socket::Socket;
 use super::tcp_listener::{self, TcpAddress};
+use super::tls_socket::TlsSocket;
 use super::unix_listener::{self, BoundUnix, UnixAddress};
 use crate::server::Server;
 use crate::statistics::add;
 use crate::stop::Stop;
 use esker_redis_store::txn::Told;
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
+use std::iter::repeat;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -38,8 +40,10 @@ const COMMAND_STACK_BYTES: usize = 8 << 20;
 /// Where and how a server listens.
 #[derive(Clone, Debug)]
 pub struct ListenConfig {
-    /// The TCP addresses.
+    /// The TCP addresses of plain connections.
     pub tcp: Vec<TcpAddress>,
+    /// The TCP addresses of connections with TLS, which [`Server::load_tls`] prepares.
+    pub tls: Vec<TcpAddress>,
     /// A Unix socket.
     pub unix: Option<UnixAddress>,
     /// Connections that wait to be accepted, at most: `tcp-backlog`.
@@ -56,6 +60,7 @@ impl Default for ListenConfig {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             tcp: vec![SocketAddr::from(([127, 0, 0, 1], 6379)).into()],
+            tls: Vec::new(),
             unix: None,
             backlog: 511,
             io_threads: (cores / 2).clamp(1, 16),
@@ -70,6 +75,7 @@ pub struct Listener {
     config: ListenConfig,
     poll: Poll,
     tcp: Vec<TcpListener>,
+    tls: Vec<TcpListener>,
     unix: Option<BoundUnix>,
     stop: Stop,
 }
@@ -83,28 +89,39 @@ impl Listener {
         let failed = |source| ListenError { place: "any address".to_owned(), source };
         let poll = Poll::new().map_err(failed)?;
         let stop = Stop::new(Waker::new(poll.registry(), STOP).map_err(failed)?);
-        let mut tcp = Vec::new();
-        for &wanted in &config.tcp {
-            tcp.extend(tcp_listener::bind(wanted, config.backlog)?);
-        }
+        let bind_all = |wanted: &[TcpAddress]| -> Result<Vec<TcpListener>, ListenError> {
+            let mut bound = Vec::new();
+            for &address in wanted {
+                bound.extend(tcp_listener::bind(address, config.backlog)?);
+            }
+            Ok(bound)
+        };
+        let (mut tcp, mut tls) = (bind_all(&config.tcp)?, bind_all(&config.tls)?);
         let mut unix = config.unix.as_ref().map(unix_listener::bind).transpose()?;
-        for (place, listener) in tcp.iter_mut().enumerate() {
-            let token = Token(FIRST_LISTENER + place);
-            poll.registry().register(listener, token, Interest::READABLE).map_err(failed)?;
+        for (listener, place) in tcp.iter_mut().chain(&mut tls).zip(FIRST_LISTENER..) {
+            poll.registry().register(listener, Token(place), Interest::READABLE).map_err(failed)?;
         }
         if let Some(unix) = &mut unix {
-            let token = Token(FIRST_LISTENER + tcp.len());
+            let token = Token(FIRST_LISTENER + tcp.len() + tls.len());
             poll.registry().register(&mut unix.listener, token, Interest::READABLE).map_err(failed)?;
         }
-        Ok(Self { config, poll, tcp, unix, stop })
+        Ok(Self { config, poll, tcp, tls, unix, stop })
     }
 
-    /// The TCP addresses that are listened on.
+    /// The TCP addresses of plain connections that are listened on.
     ///
     /// # Errors
     /// Those of the system.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.tcp.iter().map(TcpListener::local_addr).collect()
+    }
+
+    /// The TCP addresses of connections with TLS that are listened on.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn tls_addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.tls.iter().map(TcpListener::local_addr).collect()
     }
 
     /// The path of the Unix socket that is listened on.
@@ -120,10 +137,14 @@ impl Listener {
     /// Serves until it is stopped.
     ///
     /// # Errors
-    /// Those of the system's polling; the server has stopped then.
+    /// Those of the system's polling; the server has stopped then. There are TLS addresses, and the server
+    /// has no certificate yet.
     pub fn serve(mut self, server: &Server) -> io::Result<()> {
-        let port = self.addresses()?.first().map_or(0, SocketAddr::port);
-        server.note_listening(port, self.stop.clone());
+        if !self.tls.is_empty() && server.tls().is_none() {
+            return Err(io::Error::other("the server has no certificate for its TLS addresses"));
+        }
+        let port = |addresses: Vec<SocketAddr>| addresses.first().map_or(0, SocketAddr::port);
+        server.note_listening(port(self.addresses()?), port(self.tls_addresses()?), self.stop.clone());
         let mut inboxes = Vec::new();
         let mut polls = Vec::new();
         for _ in 0..self.config.io_threads.max(1) {
@@ -141,6 +162,7 @@ impl Listener {
                 .and_then(|()| self.accept_all(&inboxes, server));
             // The sockets go first: clients that come now are told at once that nothing listens.
             self.tcp.clear();
+            self.tls.clear();
             self.unix = None;
             self.stop.stop();
             server.scripting.set_closing(true);
@@ -167,12 +189,16 @@ impl Listener {
             let keepalive = Duration::from_secs(server.config.number("tcp-keepalive").max(0) as u64);
             let share_out = |socket| share_out(socket, inboxes, server);
             let mut has_failed = false;
-            for listener in &self.tcp {
+            for (listener, has_tls) in
+                self.tcp.iter().zip(repeat(false)).chain(self.tls.iter().zip(repeat(true)))
+            {
                 has_failed |= accept_from(
                     || listener.accept(),
                     |(stream, _)| {
                         tcp_listener::prepare(&stream, keepalive);
-                        share_out(Socket::Tcp(stream));
+                        let socket =
+                            if has_tls { with_tls(stream, server) } else { Some(Socket::Tcp(stream)) };
+                        socket.into_iter().for_each(share_out);
                     },
                 );
             }
@@ -184,6 +210,17 @@ impl Listener {
             pause = has_failed.then_some(ACCEPT_PAUSE);
         }
         Ok(())
+    }
+}
+
+/// A connection that begins with a handshake, under the certificates of this moment.
+fn with_tls(stream: TcpStream, server: &Server) -> Option<Socket> {
+    match TlsSocket::new(stream, server.tls()?.current()) {
+        Ok(socket) => Some(Socket::Tls(Box::new(socket))),
+        Err(error) => {
+            tracing::error!("a connection with TLS cannot be accepted: {error}");
+            None
+        }
     }
 }
 
@@ -254,8 +291,10 @@ fn share_out(mut socket: Socket, inboxes: &[Arc<Inbox>], server: &Server) {
     let connections = |inbox: &Arc<Inbox>| inbox.connections.load(Ordering::Relaxed);
     if inboxes.iter().map(connections).sum::<usize>() >= max_clients {
         add(&server.statistics.refused_connections, 1);
-        // The client may be gone already.
-        let _result = socket.write(b"-ERR max number of clients reached\r\n");
+        // The client may be gone already. One with TLS is told nothing, as in Redis: there was no handshake.
+        if !socket.is_handshaking() {
+            let _result = socket.write(b"-ERR max number of clients reached\r\n");
+        }
         return;
     }
     if let Some(inbox) = inboxes.iter().min_by_key(|inbox| connections(inbox)) {

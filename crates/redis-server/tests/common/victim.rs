@@ -28,14 +28,18 @@ pub(crate) fn serve_if_asked() {
         let (name, value) = pair.split_once('=').expect("NAME=VALUE");
         server.set_directive(name.as_bytes(), value.as_bytes()).expect("a directive");
     }
-    let config = ListenConfig {
-        tcp: vec![std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()],
-        ..ListenConfig::default()
-    };
+    let any = || vec![std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()];
+    let has_tls = directives.contains("tls-cert-file=");
+    let tls = if has_tls { any() } else { Vec::new() };
+    if has_tls {
+        server.load_tls().expect("right files");
+    }
+    let config = ListenConfig { tcp: any(), tls, ..ListenConfig::default() };
     let listener = Listener::bind(config).expect("a free port");
     let address = listener.addresses().expect("bound")[0];
+    let tls = listener.tls_addresses().expect("bound").first().map(ToString::to_string).unwrap_or_default();
     let mut out = std::io::stdout();
-    writeln!(out, "\nlistens on {address}").and_then(|()| out.flush()).expect("the test reads");
+    writeln!(out, "\nlistens on {address} {tls}").and_then(|()| out.flush()).expect("the test reads");
     listener.serve(&server).expect("it serves until it is killed");
 }
 
@@ -46,6 +50,8 @@ pub(crate) struct Victim {
     _output: BufReader<ChildStdout>,
     directory: PathBuf,
     address: String,
+    /// Where it listens with TLS; empty without.
+    tls_address: String,
 }
 
 impl Victim {
@@ -68,12 +74,26 @@ impl Victim {
             .lines()
             .map_while(Result::ok)
             .find_map(|line| line.strip_prefix("listens on ").map(str::to_owned));
-        let address = address.expect("it listens");
-        Self { child, _output: output, directory, address }
+        let addresses = address.expect("it listens");
+        let (address, tls_address) = addresses.split_once(' ').expect("both");
+        let (address, tls_address) = (address.to_owned(), tls_address.to_owned());
+        Self { child, _output: output, directory, address, tls_address }
     }
 
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    pub(crate) fn tls_address(&self) -> &str {
+        &self.tls_address
+    }
+
+    /// The time that its threads have run.
+    pub(crate) fn cpu_ms(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("it runs");
+        let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
+        // Of the user and of the system, in hundredths of a second.
+        fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number") * 10).sum()
     }
 
     pub(crate) fn client(&self) -> Client {

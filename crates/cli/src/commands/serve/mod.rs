@@ -95,7 +95,8 @@ fn serve_all(
         if let Some(interval) = plan.watch {
             scope.spawn(move || watch(database, interval.max(SHORTEST_INTERVAL), &ended));
         }
-        scope.spawn(move || signals.stop_at_signal(stops));
+        let server = redis.as_ref().map(|(_, server, _)| *server);
+        scope.spawn(move || signals.obey(stops, &|| redis::reload(server)));
         let text = plan.text.clone().map(|config| {
             scope.spawn(move || {
                 let ready = |address| ready.send(address).unwrap_or_default();
@@ -142,7 +143,7 @@ fn tell_ready(
         }
         Some((_, listener)) => {
             for place in redis::places(listener) {
-                lines.push_str(&format!("serving {data} by the protocol of Redis on {place}\n"));
+                lines.push_str(&format!("serving {data} {place}\n"));
             }
         }
         None => {}

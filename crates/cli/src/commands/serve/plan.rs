@@ -44,9 +44,10 @@ pub(super) struct RedisPlan {
 }
 
 impl RedisPlan {
-    /// The port that was asked for.
+    /// The port that was asked for; that of TLS if there is no other.
     pub(super) fn port(&self) -> u16 {
-        self.listen.tcp.first().map_or(0, |one| one.address.port())
+        let mut addresses = self.listen.tcp.iter().chain(&self.listen.tls);
+        addresses.next().map_or(0, |one| one.address.port())
     }
 }
 
@@ -120,10 +121,12 @@ fn set_directory(config: &mut StartConfig, data: &Path) -> Result<(), Failure> {
 }
 
 fn redis_plan(mut config: StartConfig, args: &ServeArgs) -> Result<RedisPlan, Failure> {
-    let mut listen = config.listen().map_err(Failure::usage)?;
-    if let Some(written) = &args.redis {
-        let address = resolve("--redis", written)?;
+    let address = args.redis.as_deref().map(|written| resolve("--redis", written)).transpose()?;
+    if let Some(address) = address {
         config.set("bind", address.ip().to_string().as_bytes()).map_err(Failure::usage)?;
+    }
+    let mut listen = config.listen().map_err(Failure::usage)?;
+    if let Some(address) = address {
         // Port 0 is any free one here; the directive of this value is none.
         listen.tcp = vec![address.into()];
     }

@@ -36,8 +36,12 @@ pub(super) fn prepare(
     server.set_checkpoint_directory(checkpoints_of(data));
     server.load_settings()?;
     server.configure(&plan.config).map_err(Failure::usage)?;
-    let addresses =
-        listener.addresses().map_err(|error| Failure::system("cannot read an address", &error))?;
+    let failed = |error| Failure::system("cannot read an address", &error);
+    let tls = listener.tls_addresses().map_err(failed)?;
+    if !tls.is_empty() {
+        server.load_tls().map_err(Failure::usage)?;
+    }
+    let addresses = [listener.addresses().map_err(failed)?, tls].concat();
     if server.is_unprotected(&addresses) {
         let message =
             "clients of Redis beyond this machine would need no password: protected-mode forbids that";
@@ -56,9 +60,24 @@ fn checkpoints_of(data: &Path) -> PathBuf {
     name.into()
 }
 
-/// Where a listener can be reached.
+/// Where a listener can be reached, and by which protocol.
 pub(super) fn places(listener: &Listener) -> Vec<String> {
-    let tcp = listener.addresses().unwrap_or_default();
+    let plain = |place: String| format!("by the protocol of Redis on {place}");
+    let tcp = listener.addresses().unwrap_or_default().into_iter().map(|address| address.to_string());
     let unix = listener.unix_path().map(|path| path.display().to_string());
-    tcp.iter().map(ToString::to_string).chain(unix).collect()
+    let tls = listener.tls_addresses().unwrap_or_default().into_iter();
+    let tls = tls.map(|address| format!("by the protocol of Redis with TLS on {address}"));
+    tcp.chain(unix).map(plain).chain(tls).collect()
+}
+
+/// Reads certificates anew, at a signal. What is wrong with them is logged, and the server goes on with those
+/// that it has.
+pub(super) fn reload(server: Option<&Server>) {
+    match server.map_or(Ok(false), Server::reload_tls) {
+        Ok(true) => tracing::info!("SIGHUP: new connections get the certificates that are in the files now"),
+        Ok(false) => tracing::info!("SIGHUP: there is nothing to read anew, because no address has TLS"),
+        Err(reason) => {
+            tracing::error!("SIGHUP: new connections get the certificates as before, because {reason}");
+        }
+    }
 }

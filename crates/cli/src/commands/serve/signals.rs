@@ -1,7 +1,8 @@
 //! Signals: the first SIGTERM or SIGINT lets the servers stop in order, the second ends the process at once.
+//! SIGHUP has files read anew, and never ends the process.
 
 use crate::failure::Failure;
-use signal_hook::consts::signal::{SIGINT, SIGTERM};
+use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals as Received};
 
 /// What an exit code adds to the signal that ended the process, as shells have it.
@@ -29,19 +30,23 @@ pub(super) struct Signals(Received);
 
 impl Signals {
     pub(super) fn listen() -> Result<Signals, Failure> {
-        let received = Received::new([SIGTERM, SIGINT]);
+        let received = Received::new([SIGTERM, SIGINT, SIGHUP]);
         received.map(Signals).map_err(|error| Failure::system("cannot listen to signals", &error))
     }
 
-    /// What ends [`stop_at_signal`](Signals::stop_at_signal).
+    /// What ends [`obey`](Signals::obey).
     pub(super) fn handle(&self) -> Handle {
         self.0.handle()
     }
 
-    /// Stops the servers at a signal, until the handle is closed.
-    pub(super) fn stop_at_signal(mut self, stops: &Stops) {
+    /// Stops the servers and reads files anew at signals, until the handle is closed.
+    pub(super) fn obey(mut self, stops: &Stops, reload: &dyn Fn()) {
         let mut stopping = false;
         for signal in self.0.forever() {
+            if signal == SIGHUP {
+                reload();
+                continue;
+            }
             if stopping {
                 // What was acknowledged is in the log. The database is opened as after a crash.
                 std::process::exit(ENDED_BY_SIGNAL + signal);
