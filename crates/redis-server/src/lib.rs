@@ -2,8 +2,8 @@
 //!
 //! # Map
 //! [`server`] what all threads share; `clients` the connected ones, `client_line` one of them as CLIENT LIST
-//! writes it; `access` users and `access_changes` what their changes end; `watches` keys of WATCH,
-//! `tracking` keys that clients cache; `waiting` blocked clients;
+//! writes it; `access` users, `users` their rights beyond Redis, `access_changes` what their changes end;
+//! `watches` keys of WATCH, `tracking` keys that clients cache; `waiting` blocked clients;
 //! `config` directives, `settings` what they change, `tls` what they say of certificates and
 //! `tls_changes` how that is replaced; `statistics` counters; `observed` what is noted of
 //! commands, and `observer` what a thread notes;
@@ -47,6 +47,7 @@ mod stop;
 mod tls;
 mod tls_changes;
 mod tracking;
+mod users;
 mod waiting;
 mod watches;
 
@@ -56,3 +57,4 @@ pub use net::tcp_listener::TcpAddress;
 pub use net::unix_listener::UnixAddress;
 pub use start::{ReadFile, StartConfig};
 pub use stop::Stop;
+pub use users::UserRights;
