@@ -9,6 +9,7 @@
 //! * `instructions`: instruction counts of the hot paths against their bounds ([`instructions`]).
 //! * `bugs`: the bug bank: planted bugs, and the tests that notice them ([`bugs`]).
 //! * `asan`, `tsan`, `miri`: tests under sanitizers, with a nightly toolchain ([`sanitizers`]).
+//! * `proto`: the generated code of the gRPC service ([`proto`]).
 //! * `kill-loop`: the kill loop of `testkit` ([`kill_loop`]).
 //!
 //! Every finding says what to do. A warning leaves the exit code alone; an error does not.
@@ -27,6 +28,7 @@ mod bugs;
 mod findings;
 mod instructions;
 mod kill_loop;
+mod proto;
 mod repository;
 mod sanitizers;
 mod tidy;
@@ -44,6 +46,7 @@ usage: cargo xtask <command>
   instructions          what the hot paths take, by callgrind, beside bench/instructions.toml; --update writes that
   bugs [--fast|NAME..]  plant each bug of the bank, and see which test notices it
   asan | tsan | miri    the tests of unsafe code under sanitizers, or interpreted; needs a nightly toolchain
+  proto [--check]       generate the code of the gRPC service, or check that it is what the .proto file says
   kill-loop --kills N   kill a writing process N times, reopen and check after each";
 
 fn main() -> ExitCode {
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         ["instructions", rest @ ..] => instructions::run(rest),
         ["bugs", rest @ ..] => bugs::run(rest),
         [tool @ ("asan" | "tsan" | "miri"), rest @ ..] => sanitizers::run(tool, rest),
+        ["proto", rest @ ..] => proto::run(rest),
         ["kill-loop", rest @ ..] => kill_loop::run(rest),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -2,7 +2,7 @@
 
 mod modules;
 
-pub(crate) use modules::{Source, is_test_only};
+pub(crate) use modules::{Source, is_generated, is_test_only};
 
 use cargo_metadata::{Metadata, MetadataCommand};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! file that no target compiles ([`dead_files`]), no leftovers ([`words`]), comments as wide as code and
 //! plain ([`comments`]), one type a name ([`type_names`]), one definition an invariant ([`invariants`]), no
 //! link or file name in prose that leads nowhere ([`links`]), no proof of survival that is no test
-//! ([`proofs`]), no large files.
+//! ([`proofs`]), no large files. What a program wrote, and says so in its first line, is not read.
 
 mod comments;
 mod dead_files;
@@ -18,8 +18,8 @@ mod type_names;
 mod words;
 
 use crate::findings::Findings;
-use crate::repository::Repository;
-use std::path::Path;
+use crate::repository::{Repository, Source};
+use std::path::{Path, PathBuf};
 
 /// Bytes of the largest file except data sets.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -53,6 +53,11 @@ fn is_prose_or_code(path: &Path) -> bool {
     let known = ["rs", "md", "toml", "sh", "yml", "yaml", "proto", "py", "txt"];
     let extension = path.extension().and_then(|extension| extension.to_str());
     path.starts_with(".ci") || extension.is_some_and(|extension| known.contains(&extension))
+}
+
+/// The sources that people write.
+fn written(repository: &Repository) -> impl Iterator<Item = (&PathBuf, &Source)> {
+    repository.sources.iter().filter(|(_, source)| !source.is_generated())
 }
 
 fn large_files(repository: &Repository, findings: &mut Findings) {

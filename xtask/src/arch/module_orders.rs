@@ -205,7 +205,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-redis-server",
-        "failure key_cursors background clients client_line pubsub keyspace_events config statistics observed checkpoints tracking watches waiting flusher stop scripts access tls server settings session access_changes tls_changes observer checks call reply_tree commands execute local_client net start",
+        "failure key_cursors background clients client_line pubsub keyspace_events config statistics observed checkpoints tracking watches waiting flusher stop scripts access tls server settings session access_changes users tls_changes observer checks call reply_tree commands execute local_client net start",
     ),
     tree(
         "esker-resp",
@@ -216,6 +216,11 @@ pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker-server",
         "error stop load_file config client_limit line_memory unsent_answers dsl connection listener",
+    ),
+    tree(
+        "esker-grpc",
+        "proto config error stop status deadline access tokens held_bytes pools snapshots call shared stream \
+        requests resume_token writes scan changes reports key_value admin dispatch preface connection listener",
     ),
     tree(
         "esker-bench",
@@ -244,7 +249,7 @@ pub(super) const ORDERS: &[Order] = &[
         modules: "request pools arguments excluded shapes generator rules pair standing_alone lockstep shrink state mod",
         closed: &[],
     },
-    tree("xtask", "mod findings kill_loop repository arch bugs instructions sanitizers tidy"),
+    tree("xtask", "mod findings kill_loop repository proto arch bugs instructions sanitizers tidy"),
     tree(
         "esker-options",
         "mod durability recovery_mode events memory migration_record open_tables own_filter per_level stored schema keyspace \

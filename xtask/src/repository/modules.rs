@@ -16,6 +16,18 @@ pub(crate) struct Source {
     pub(crate) is_test: bool,
 }
 
+impl Source {
+    /// Whether a program wrote it, as its first line says then.
+    pub(crate) fn is_generated(&self) -> bool {
+        is_generated(&self.text)
+    }
+}
+
+/// Whether the text of a file says that a program wrote it.
+pub(crate) fn is_generated(text: &str) -> bool {
+    text.lines().next().is_some_and(|line| line.starts_with("//") && line.contains("@generated"))
+}
+
 /// The root file of a target.
 #[derive(Debug)]
 pub(super) struct Target {

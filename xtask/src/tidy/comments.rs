@@ -8,7 +8,7 @@
 
 use super::is_prose_or_code;
 use crate::findings::Findings;
-use crate::repository::Repository;
+use crate::repository::{Repository, is_generated};
 use std::path::Path;
 
 /// Columns of a line of code, as in `rustfmt.toml`, and of a comment.
@@ -54,6 +54,7 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     for path in repository.files.iter().filter(|path| is_prose_or_code(path)) {
         let Some(text) = repository.text(path) else { continue };
         match path.extension().and_then(|extension| extension.to_str()) {
+            Some("rs") if is_generated(&text) => {}
             Some("rs") => check_rust(path, &text, findings),
             Some("md") if !path.starts_with(GENERATED) => check_document(path, &text, findings),
             _ => {}

@@ -1,5 +1,6 @@
 //! Finds files that no target compiles.
 
+use super::written;
 use crate::findings::Findings;
 use crate::repository::Repository;
 use std::path::Path;
@@ -23,7 +24,7 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
             findings.error(path, 0, "no target compiles this file: declare it with `mod` or delete it");
         }
     }
-    for (path, source) in &repository.sources {
+    for (path, source) in written(repository) {
         switched_off(path, &source.text, findings);
     }
 }

@@ -4,6 +4,7 @@
 //! because it is read a test at a time.
 
 use super::exemptions::FUNCTIONS;
+use super::written;
 use crate::findings::Findings;
 use crate::repository::{Repository, Source, is_test_only};
 use std::path::Path;
@@ -21,7 +22,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     let mut used = vec![false; FUNCTIONS.len()];
-    for (path, source) in &repository.sources {
+    for (path, source) in written(repository) {
         check_file(path, source, findings);
         if !source.is_test {
             check_functions(path, source, &mut used, findings);

@@ -5,6 +5,7 @@
 //! arguments are. Closures may take tuples apart, and so may functions of one argument, which stand for
 //! closures: iterators pass them.
 
+use super::written;
 use crate::findings::Findings;
 use crate::repository::Repository;
 use std::path::Path;
@@ -13,7 +14,7 @@ use syn::visit::{self, Visit};
 
 /// Checks all functions, those of tests included.
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
-    for (path, source) in &repository.sources {
+    for (path, source) in written(repository) {
         check_file(path, &source.syntax, findings);
     }
 }

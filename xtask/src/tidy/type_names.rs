@@ -3,6 +3,7 @@
 //! A name such as `Table` must say which table it is without its path. Types of tests, and types inside
 //! functions, do not count. The exemptions in [`SHARED`] are names that a crate repeats on purpose.
 
+use super::written;
 use crate::findings::Findings;
 use crate::repository::{Repository, is_test_only};
 use std::collections::BTreeMap;
@@ -44,7 +45,7 @@ type Seen = BTreeMap<(PathBuf, String), (PathBuf, usize)>;
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     let mut seen = Seen::new();
-    for (path, source) in repository.sources.iter().filter(|(_, source)| !source.is_test) {
+    for (path, source) in written(repository).filter(|(_, source)| !source.is_test) {
         if let Some(package) = package_of(path) {
             check_items(path, &package, &source.syntax.items, &mut seen, findings);
         }

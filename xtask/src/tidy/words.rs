@@ -3,7 +3,7 @@
 
 use super::is_prose_or_code;
 use crate::findings::Findings;
-use crate::repository::Repository;
+use crate::repository::{Repository, is_generated};
 use proc_macro2::{TokenStream, TokenTree};
 use std::path::Path;
 
@@ -42,6 +42,9 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
 }
 
 fn check_text(path: &Path, text: &str, findings: &mut Findings) {
+    if is_generated(text) {
+        return;
+    }
     let is_rust = path.extension().is_some_and(|extension| extension == "rs");
     if is_rust {
         check_names(path, text, findings);
