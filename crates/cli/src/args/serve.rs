@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Serve a database by the protocol of Redis and by the text protocol (CS265 DSL) until SIGTERM or SIGINT
+/// Serve a database by the protocol of Redis, the text protocol (CS265 DSL) and gRPC until SIGTERM or SIGINT
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -14,11 +14,12 @@ Examples:
   redis-cli set user:17 Ada
   esker serve /srv/db --redis 0.0.0.0:6379 --redis-set requirepass SECRET
   esker serve --dsl off --redis-conf /etc/redis/redis.conf --port 7000
+  esker serve --grpc 127.0.0.1:50051
   SERVER_PORT=9000 esker serve --data /srv/db --load-dir /srv/files --redis off
   printf 'p 1 2\\ng 1\\n' | esker shell --connect 127.0.0.1:8080
 
-Both protocols serve one database; the data of Redis are in keyspaces of their own, whose names begin with \
-redis/. docs/redis.md has the directives.
+All protocols serve one database; the data of Redis are in keyspaces of their own, whose names begin with \
+redis/. docs/redis.md has the directives, docs/grpc.md the service of gRPC, whose callers are the users of Redis.
 The commands of the text protocol are: p KEY VALUE, g KEY, r START END, d KEY, l \"FILE\", s [LIMIT], q.
 Its clients are not authenticated: listen on loopback only, unless the network is trusted.")]
 pub(crate) struct ServeArgs {
@@ -38,6 +39,17 @@ pub(crate) struct ServeArgs {
     /// Address for the text protocol, or off [default: 127.0.0.1 with the port in SERVER_PORT, or 8080]
     #[arg(long, visible_alias = "text", value_name = "HOST:PORT")]
     pub(crate) dsl: Option<String>,
+    /// Address for gRPC, or off [default: off]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) grpc: Option<String>,
+    /// File of tokens, one a line: callers of gRPC with one of them may do everything, beside the users of
+    /// Redis
+    #[arg(long, value_name = "FILE")]
+    pub(crate) grpc_token_file: Option<PathBuf>,
+    /// Existing directory below which callers of gRPC may make checkpoints and backups; without it they may
+    /// not
+    #[arg(long, value_name = "DIR")]
+    pub(crate) grpc_copies: Option<PathBuf>,
     /// Allow `l` to load files of this directory; without it, `l` is an error
     #[arg(long, value_name = "DIR")]
     pub(crate) load_dir: Option<PathBuf>,

@@ -1,8 +1,10 @@
-//! `serve`: runs the servers of both protocols on one open database until a signal.
+//! `serve`: runs the servers of all protocols on one open database until a signal.
 //!
-//! `plan` is what the arguments say, decided before anything is opened; `redis` is the part of that protocol;
-//! `signals` tells the servers to stop.
+//! `plan` is what the arguments say, decided before anything is opened; `address` reads addresses; `redis`
+//! and `grpc` are the parts of these protocols; `signals` tells the servers to stop.
 
+mod address;
+mod grpc;
 mod plan;
 mod redis;
 mod signals;
@@ -15,6 +17,7 @@ use crate::control::listen::SharedRun;
 use crate::failure::{Exit, Failure};
 use crate::host;
 use esker::Database;
+use esker_grpc::Access;
 use esker_redis_server::Listener;
 use esker_redis_server::server::Server;
 use esker_server::serve_open;
@@ -23,6 +26,7 @@ use signals::{Signals, Stops};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -46,7 +50,10 @@ pub(crate) fn run(
     plan.warn();
     // A process that is told that the server is ready may end it at once, so signals are handled by then.
     let signals = Signals::listen()?;
-    let bound = plan.redis.as_ref().map(redis::bind).transpose()?;
+    let bound = Bound {
+        redis: plan.redis.as_ref().map(redis::bind).transpose()?,
+        grpc: plan.grpc.as_ref().map(|plan| plan.bind(global)).transpose()?,
+    };
     let global = Global { data: Some(plan.data.clone()), ..global.clone() };
     let database = super::open(&global, |options| options)?;
     let control = super::listen(&global, &database, shared);
@@ -59,35 +66,55 @@ pub(crate) fn run(
     Ok(Exit::Done)
 }
 
+/// Sockets that listen.
+#[derive(Debug)]
+struct Bound {
+    redis: Option<Listener>,
+    grpc: Option<esker_grpc::Listener>,
+}
+
 fn serve(
     plan: &Plan,
     signals: Signals,
-    bound: Option<Listener>,
+    bound: Bound,
     database: &Database,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    match (&plan.redis, bound) {
+    let (server, pid_file) = match (&plan.redis, &bound.redis) {
         (Some(redis), Some(listener)) => {
-            let server = redis::prepare(redis, &plan.data, &listener, database)?;
-            let _pid_file = redis.pid_file.as_deref().map(host::PidFile::write).transpose()?;
-            serve_all(plan, signals, Some((redis, &server, listener)), database, out)
+            let server = redis::prepare(redis, &plan.data, listener, database)?;
+            (Some(Arc::new(server)), redis.pid_file.as_deref().map(host::PidFile::write).transpose()?)
         }
-        _ => serve_all(plan, signals, None, database, out),
-    }
+        _ => (None, None),
+    };
+    let access =
+        plan.grpc.as_ref().map(|grpc| grpc.access(server.clone(), bound.grpc.as_ref())).transpose()?;
+    let redis = plan.redis.as_ref().zip(server.as_deref()).zip(bound.redis);
+    let redis = redis.map(|((plan, server), listener)| (plan, server, listener));
+    let served = serve_all(plan, signals, redis, bound.grpc.zip(access), database, out);
+    drop(pid_file);
+    served
 }
 
-/// Serves until a signal, or until one of the servers ends: then the other one is to end as well.
+/// Serves until a signal, or until one of the servers ends: then the others are to end as well.
 fn serve_all(
     plan: &Plan,
     signals: Signals,
     redis: Option<(&RedisPlan, &Server, Listener)>,
+    grpc: Option<(esker_grpc::Listener, Arc<dyn Access>)>,
     database: &Database,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let stops = &Stops {
         text: esker_server::Stop::default(),
         redis: redis.as_ref().map(|(_, _, listener)| listener.stop()),
+        grpc: grpc.as_ref().map(|(listener, _)| listener.stop()),
     };
+    let grpc_address = grpc
+        .as_ref()
+        .map(|(listener, _)| listener.address())
+        .transpose()
+        .map_err(|error| grpc::failed(&error))?;
     let (end, ended) = mpsc::channel::<()>();
     let (ready, is_ready) = mpsc::channel();
     let handled = signals.handle();
@@ -105,11 +132,18 @@ fn serve_all(
                 served
             })
         });
-        // It fails if the server of the text protocol cannot listen, and then both stop.
+        let grpc = grpc.map(|(listener, access)| {
+            scope.spawn(move || {
+                let served = listener.serve(database, access);
+                stops.stop();
+                served
+            })
+        });
+        // It fails if the server of the text protocol cannot listen, and then all stop.
         let text_address = text.as_ref().and_then(|_| is_ready.recv().ok());
         if text_address.is_some() == text.is_some() {
             let redis = redis.as_ref().map(|(redis, _, listener)| (*redis, listener));
-            tell_ready(plan, text_address, redis, out);
+            tell_ready(plan, text_address, redis, grpc_address, out);
         }
         let served_redis = redis.map_or(Ok(()), |(_, server, listener)| {
             let served = listener.serve(server);
@@ -117,9 +151,14 @@ fn serve_all(
             served
         });
         let served_text = text.map(|text| text.join());
+        let served_grpc = grpc.map(|grpc| grpc.join());
         handled.close();
         drop(end);
         served_text.unwrap_or(Ok(Ok(()))).unwrap_or_else(|panic| resume_unwind(panic))?;
+        served_grpc
+            .unwrap_or(Ok(Ok(())))
+            .unwrap_or_else(|panic| resume_unwind(panic))
+            .map_err(|error| grpc::failed(&error))?;
         served_redis.map_err(|error| Failure::system("the server of the Redis protocol ended", &error))
     })
 }
@@ -129,6 +168,7 @@ fn tell_ready(
     plan: &Plan,
     text: Option<SocketAddr>,
     redis: Option<(&RedisPlan, &Listener)>,
+    grpc: Option<SocketAddr>,
     out: &mut dyn Write,
 ) {
     let data = plan.data.display();
@@ -147,6 +187,9 @@ fn tell_ready(
             }
         }
         None => {}
+    }
+    if let Some(address) = grpc {
+        lines.push_str(&format!("serving {data} by gRPC on {address}\n"));
     }
     let _result = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
     host::tell_supervisor("READY=1");

@@ -1,5 +1,7 @@
 //! What the arguments of `serve` say, decided before anything is opened: addresses, directory, log.
 
+use super::address::{OFF, resolve};
+use super::grpc::GrpcPlan;
 use crate::args::{Global, LogFormat, ServeArgs};
 use crate::failure::Failure;
 use crate::host;
@@ -8,7 +10,7 @@ use esker_redis_server::{ListenConfig, StartConfig};
 use esker_server::config::DEFAULT_PORT;
 use esker_server::{Config, LoadDirectory, LoadFiles};
 use std::ffi::OsStr;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,9 +18,6 @@ use tracing::level_filters::LevelFilter;
 
 /// Where the database lies in the directory that `dir` names.
 const DATA_NAME: &str = "esker-data";
-
-/// What an address is to turn a server off.
-const OFF: &str = "off";
 
 /// What is to be served, and how.
 #[derive(Debug)]
@@ -28,6 +27,7 @@ pub(crate) struct Plan {
     /// The text protocol.
     pub(super) text: Option<Config>,
     pub(super) redis: Option<RedisPlan>,
+    pub(super) grpc: Option<GrpcPlan>,
     pub(super) watch: Option<Duration>,
     pub(crate) log: LogSettings,
 }
@@ -75,10 +75,11 @@ impl Plan {
             return Err(Failure::usage("--redis-set sets nothing, because --redis is off"));
         }
         let redis = if redis_is_off { None } else { Some(redis_plan(config, args)?) };
-        if text.is_none() && redis.is_none() {
-            return Err(Failure::usage("nothing is to be served: --redis and --dsl are off"));
+        let grpc = GrpcPlan::new(args)?;
+        if text.is_none() && redis.is_none() && grpc.is_none() {
+            return Err(Failure::usage("nothing is to be served: --redis, --dsl and --grpc are off"));
         }
-        Ok(Plan { data, text, redis, watch: args.watch, log })
+        Ok(Plan { data, text, redis, grpc, watch: args.watch, log })
     }
 
     /// Tells what the configuration says that has no effect.
@@ -192,14 +193,4 @@ fn text_address(args: &ServeArgs) -> Result<SocketAddr, Failure> {
             .map_err(|_| Failure::usage(format!("SERVER_PORT is '{port}', it must be a port number")))?,
     };
     Ok((Ipv4Addr::LOCALHOST, port).into())
-}
-
-/// The first address of `HOST:PORT`.
-fn resolve(option: &str, written: &str) -> Result<SocketAddr, Failure> {
-    match written.to_socket_addrs().map(|mut addresses| addresses.next()) {
-        Ok(Some(address)) => Ok(address),
-        Ok(None) => Err(Failure::usage(format!("{option} {written}: no address"))),
-        Err(error) => Err(Failure::usage(format!("{option} {written}: {error}"))
-            .advise("write HOST:PORT, such as 127.0.0.1:8080, or off")),
-    }
 }

@@ -13,6 +13,7 @@ const ENDED_BY_SIGNAL: i32 = 128;
 pub(super) struct Stops {
     pub(super) text: esker_server::Stop,
     pub(super) redis: Option<esker_redis_server::Stop>,
+    pub(super) grpc: Option<esker_grpc::Stop>,
 }
 
 impl Stops {
@@ -20,6 +21,9 @@ impl Stops {
         self.text.stop();
         if let Some(redis) = &self.redis {
             redis.stop();
+        }
+        if let Some(grpc) = &self.grpc {
+            grpc.stop();
         }
     }
 }
