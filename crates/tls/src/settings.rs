@@ -101,6 +101,12 @@ impl TlsSettings {
             Error::InvalidCertificate(reason) => {
                 TlsError::of_file(&self.cert_file, format!("the certificate cannot be used: {reason:?}"))
             }
+            // The library says no more of a key that it cannot read.
+            Error::General(_) => TlsError::of_file(
+                &self.key_file,
+                "the key is damaged or of a kind that is not supported; RSA of 2,048 to 8,192 bits, ECDSA of \
+                 P-256 and P-384, and Ed25519 are",
+            ),
             error => TlsError::of_file(
                 &self.key_file,
                 format!("the key cannot be used with the certificate in {certificate}: {error}"),

@@ -83,6 +83,8 @@ fn files_that_cannot_be_used_are_told_with_the_reason() {
     let broken = directory.write("broken", b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n");
     let no_end = directory.write("no-end", b"-----BEGIN PRIVATE KEY-----\nAAAA\n");
     let no_der = directory.write("no-der", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    let damaged =
+        directory.write("damaged", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
     let encrypted = directory.write("encrypted", b"-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END");
     let cert = |path: &Path| TlsSettings { cert_file: path.into(), ..settings(&one) };
     let key = |path: &Path| TlsSettings { key_file: path.into(), ..settings(&one) };
@@ -103,6 +105,7 @@ fn files_that_cannot_be_used_are_told_with_the_reason() {
         (key(&one.cert_file), &one.cert_file, "there is no private key in the file"),
         (key(&no_end), &no_end, "the end of the section PRIVATE KEY is missing"),
         (key(&encrypted), &encrypted, "the key is encrypted"),
+        (key(&damaged), &damaged, "the key is damaged or of a kind that is not supported"),
         (key(&other.key_file), &other.key_file, "the key is not that of the certificate in "),
         (ca(&missing), &missing, "cannot read the file: No such file"),
         (ca(&no_der), &no_der, "certificate 1 of the file: "),
