@@ -16,7 +16,8 @@
 //!
 //! # Map
 //!
-//! [`command`] what is known of a command, [`table`] the table, which is text, and its index; [`keys()`] the
+//! [`command`] what is known of a command, [`table`] the table, which is text, and its index;
+//! [`Names`] the names that a server gives them; [`keys()`] the
 //! positions of keys, by specifications and by the rules of single commands; [`channel`] the positions of
 //! channels; [`reply`] a tree for a reply writer; [`describe`] the replies of `COMMAND`; [`acl`] users,
 //! rules, checks, the log and the file; [`fuzz`] targets. Patterns, integers and quoted words are those of
@@ -38,6 +39,7 @@ pub mod fuzz;
 mod key_rule;
 pub mod key_spec;
 mod keys;
+mod names;
 pub mod reply;
 pub mod table;
 mod text;
@@ -47,5 +49,6 @@ pub use command::Command;
 pub use flags::{Categories, CommandFlags, KeyFlags};
 pub use key_spec::KeyRef;
 pub use keys::{has_keys, keys};
+pub use names::{Names, RenameError};
 pub use reply::Reply;
 pub use table::{find, find_full, resolve};

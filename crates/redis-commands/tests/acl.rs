@@ -4,7 +4,7 @@
 mod server;
 
 use esker_redis_commands::acl::{self, Users};
-use esker_redis_commands::{Reply, table};
+use esker_redis_commands::{Names, Reply, table};
 use esker_redis_testkit::{Random, Server};
 use server::{Commands, encoded};
 
@@ -216,7 +216,11 @@ fn random_rules_mean_what_they_mean_to_redis() {
             let arguments = tried(&mut numbers);
             let mut request = vec![b"ACL".to_vec(), b"DRYRUN".to_vec(), name.clone()];
             request.extend(arguments.iter().map(|argument| argument.clone().into_bytes()));
-            assert_same(users.dry_run(&name, &arguments), client.call(&request), &format!("{arguments:?}"));
+            assert_same(
+                users.dry_run(&Names::default(), &name, &arguments),
+                client.call(&request),
+                &format!("{arguments:?}"),
+            );
         }
         if round % 10 == 0 {
             assert_same(users.list(), client.call(&["ACL", "LIST"]), "ACL LIST");
@@ -255,7 +259,10 @@ fn replies_about_categories_users_and_passwords_are_those_of_redis() {
         [&["x", "get", "k"][..], &["default", "nope"], &["default", "get"], &["default", "client", "x"]]
     {
         let request = [&["ACL", "DRYRUN"], arguments].concat();
-        assert_eq!(users.dry_run(arguments[0].as_bytes(), &arguments[1..]), client.call(&request));
+        assert_eq!(
+            users.dry_run(&Names::default(), arguments[0].as_bytes(), &arguments[1..]),
+            client.call(&request)
+        );
     }
     for bits in ["0", "-1", "4097", "x", "", "01", "99999999999999999999"] {
         let ours = acl::genpass(Some(bits.as_bytes()), |_| {});

@@ -2,7 +2,7 @@
 
 mod server;
 
-use esker_redis_commands::{Command, describe, keys, resolve, table};
+use esker_redis_commands::{Command, Names, describe, keys, resolve, table};
 use esker_redis_testkit::{Random, Server};
 use server::{Commands, encoded};
 
@@ -98,7 +98,7 @@ fn keys_of_random_arguments_are_those_of_redis() {
         for (name, with_flags) in [("GETKEYS", false), ("GETKEYSANDFLAGS", true)] {
             let request = [&["COMMAND", name], &arguments[..]].concat();
             let theirs = client.call(&request);
-            let ours = describe::getkeys(&arguments, with_flags);
+            let ours = describe::getkeys(&Names::default(), &arguments, with_flags);
             assert_eq!(
                 encoded(&ours, 2),
                 encoded(&theirs, 2),
@@ -133,7 +133,11 @@ fn wrong_requests_for_keys_have_the_errors_of_redis() {
     ] {
         let request = [&["COMMAND", "GETKEYS"], arguments].concat();
         let theirs = client.call(&request);
-        assert_eq!(encoded(&describe::getkeys(arguments, false), 2), encoded(&theirs, 2), "{arguments:?}");
+        assert_eq!(
+            encoded(&describe::getkeys(&Names::default(), arguments, false), 2),
+            encoded(&theirs, 2),
+            "{arguments:?}"
+        );
     }
 }
 

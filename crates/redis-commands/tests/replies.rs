@@ -2,7 +2,7 @@
 
 mod server;
 
-use esker_redis_commands::{Reply, describe, table};
+use esker_redis_commands::{Names, Reply, describe, table};
 use esker_redis_testkit::Server;
 use server::{Commands, encoded};
 
@@ -71,9 +71,14 @@ fn assert_same(ours: Reply, theirs: Reply, version: u8, what: &str) {
 fn every_command_is_described_as_by_redis() {
     let Some(server) = Server::redis(&[]) else { return };
     let mut client = Commands::connect(&server, 3);
-    assert_same(describe::all(), client.call(&["COMMAND"]), 3, "COMMAND");
-    assert_eq!(describe::count(), client.call(&["COMMAND", "COUNT"]));
-    assert_same(describe::docs::<&str>(&[]), client.call(&["COMMAND", "DOCS"]), 3, "COMMAND DOCS");
+    assert_same(describe::all(&Names::default()), client.call(&["COMMAND"]), 3, "COMMAND");
+    assert_eq!(describe::count(&Names::default()), client.call(&["COMMAND", "COUNT"]));
+    assert_same(
+        describe::docs::<&str>(&Names::default(), &[]),
+        client.call(&["COMMAND", "DOCS"]),
+        3,
+        "COMMAND DOCS",
+    );
 }
 
 /// Version 2 of the protocol has no maps, so only replies whose order is fixed can be compared as bytes.
@@ -87,17 +92,21 @@ fn single_commands_are_described_with_the_same_bytes() {
             let notes = command.key_specs().iter().any(|spec| spec.note.is_some());
             if command.subcommands().is_empty() && !notes {
                 client.call(&["COMMAND", "INFO", name]);
-                let ours = encoded(&describe::info(&[name]), version);
+                let ours = encoded(&describe::info(&Names::default(), &[name]), version);
                 assert!(ours == client.client.raw(), "{name} in version {version}");
             }
         }
         for names in [&["nope", "get|x", "client|x", "", "|", "get"][..], &["GET", "Client|LIST"]] {
             let request = [&["COMMAND", "INFO"], names].concat();
             client.call(&request);
-            assert_eq!(encoded(&describe::info(names), version), client.client.raw(), "{names:?}");
+            assert_eq!(
+                encoded(&describe::info(&Names::default(), names), version),
+                client.client.raw(),
+                "{names:?}"
+            );
         }
         assert_same(
-            describe::docs(&["nope", "hset", "x|y", "Config|SET"]),
+            describe::docs(&Names::default(), &["nope", "hset", "x|y", "Config|SET"]),
             {
                 let mut three = Commands::connect(&server, 3);
                 three.call(&["COMMAND", "DOCS", "nope", "hset", "x|y", "Config|SET"])
@@ -156,6 +165,10 @@ fn lists_and_their_filters_name_the_same_commands() {
     };
     for options in cases {
         let request = [&["COMMAND", "LIST"], &options[..]].concat();
-        assert_eq!(names(describe::list(&options)), names(client.call(&request)), "{options:?}");
+        assert_eq!(
+            names(describe::list(&Names::default(), &options)),
+            names(client.call(&request)),
+            "{options:?}"
+        );
     }
 }

@@ -37,7 +37,7 @@ impl Background {
     }
 
     /// Works until it is closed. `touch` gets what the deletion of a key told while its stripe is held,
-    /// `tell` the same without any lock.
+    /// `tell` the same without any lock. `timed` calls what looks for expired keys, and notes its time.
     ///
     /// Errors are not reported here: what fails is tried again in the next interval, and the engine's
     /// failures, which make it read-only, are answered to every writer.
@@ -47,10 +47,12 @@ impl Background {
         interest: &dyn Fn() -> Interest,
         touch: &dyn Fn(&Told),
         tell: &dyn Fn(&Told),
+        timed: &dyn Fn(&dyn Fn() -> u64) -> u64,
     ) {
         loop {
             let is_active = !self.expires_lazily.load(Ordering::Acquire);
-            let next_ms = if is_active { sweep(store, interest(), touch, tell) } else { u64::MAX };
+            let sweep = || sweep(store, interest(), touch, tell);
+            let next_ms = if is_active { timed(&sweep) } else { u64::MAX };
             let has_garbage = collect(store);
             let wait_ms = match has_garbage {
                 true => 0,
@@ -70,8 +72,9 @@ impl Background {
 /// Deletes keys that have expired. Returns when the next key expires, in milliseconds since 1970.
 fn sweep(store: &Store, interest: Interest, touch: &dyn Fn(&Told), tell: &dyn Fn(&Told)) -> u64 {
     let now_ms = now_ms(store);
-    if store.next_expiry_ms() > now_ms {
-        return store.next_expiry_ms();
+    let next_ms = store.next_expiry_ms().max(store.kept_expired_until().saturating_add(1));
+    if next_ms > now_ms {
+        return next_ms;
     }
     let mut told = Vec::new();
     // A watch may begin at any time, so its keys are always listed.

@@ -6,15 +6,15 @@ use crate::failure::shown;
 use crate::server::Server;
 use crate::session::Session;
 use esker_redis_commands::acl::{Context, Denied, Event, Reason};
-use esker_redis_commands::{Command, CommandFlags, KeyFlags, find, resolve};
+use esker_redis_commands::{Command, CommandFlags, KeyFlags, Names};
 use esker_resp::writer::Protocol;
 
 /// Finds the command of a request.
 ///
 /// # Errors
 /// The text of the error reply.
-pub(crate) fn command(arguments: &[&[u8]]) -> Result<&'static Command, Vec<u8>> {
-    let Some(command) = resolve(arguments) else { return Err(unknown(arguments)) };
+pub(crate) fn command(names: &Names, arguments: &[&[u8]]) -> Result<&'static Command, Vec<u8>> {
+    let Some(command) = names.resolve(arguments) else { return Err(unknown(names, arguments)) };
     if !command.accepts(arguments.len()) {
         let name = command.name();
         return Err(format!("ERR wrong number of arguments for '{name}' command").into_bytes());
@@ -25,18 +25,18 @@ pub(crate) fn command(arguments: &[&[u8]]) -> Result<&'static Command, Vec<u8>> 
 /// Bytes of names and arguments that the error for an unknown command repeats.
 const SHOWN_BYTES: usize = 128;
 
-fn unknown(arguments: &[&[u8]]) -> Vec<u8> {
+fn unknown(names: &Names, arguments: &[&[u8]]) -> Vec<u8> {
     let shown = |bytes| &shown(bytes)[..shown(bytes).len().min(SHOWN_BYTES)];
-    if let Some(parent) = find(arguments[0])
+    if let Some(parent) = names.find(arguments[0])
         && !parent.subcommands().is_empty()
     {
         let Some(subcommand) = arguments.get(1) else {
             let name = parent.name();
             return format!("ERR wrong number of arguments for '{name}' command").into_bytes();
         };
-        let name = parent.name().to_ascii_uppercase();
+        let name = shown(arguments[0]).to_ascii_uppercase();
         let subcommand = shown(subcommand);
-        return [b"ERR unknown subcommand '", subcommand, b"'. Try ", name.as_bytes(), b" HELP."].concat();
+        return [b"ERR unknown subcommand '", subcommand, b"'. Try ", &name[..], b" HELP."].concat();
     }
     let mut text = [b"ERR unknown command '", shown(arguments[0]), b"', with args beginning with: "].concat();
     let mut room = SHOWN_BYTES;
@@ -227,10 +227,16 @@ pub(crate) fn changes_keys(command: &Command) -> bool {
     is_script || command.flags().contains(CommandFlags::WRITE) || command.name() == "pfcount"
 }
 
-/// Whether a command reads or changes keys that its arguments do not name.
+/// Whether a command reads or changes keys that its arguments do not name, or holds all keys (PZ1).
 pub(crate) fn locks_everything(command: &Command) -> bool {
     matches!(
         command.name(),
-        "flushall" | "flushdb" | "swapdb" | "sort" | "sort_ro" | "move" | "copy" | "debug"
+        "flushall" | "flushdb" | "swapdb" | "sort" | "sort_ro" | "move" | "copy" | "debug" | "client|pause"
     )
+}
+
+/// Whether Redis may send a command that changes no key to replicas: then it counts as a write for scripts
+/// that only read, and for CLIENT PAUSE.
+pub(crate) fn is_replicated(command: &Command) -> bool {
+    matches!(command.name(), "publish" | "spublish" | "pfcount")
 }

@@ -16,6 +16,8 @@ pub(crate) enum Message {
     WaitOver(Vec<u8>),
     /// Bytes that answer no request: a message of a channel, an invalidation. Shared by all receivers.
     Push(Arc<[u8]>),
+    /// The pause is over that held the client's command back.
+    PauseOver,
     /// The connection is to be closed, at once.
     Close,
 }

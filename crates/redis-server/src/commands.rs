@@ -136,16 +136,14 @@ mod tests {
 
     /// Commands that are answered elsewhere, or whose handlers are written with what they need: clients that
     /// wait, rules of users, tracking.
-    const WITHOUT_HANDLER: [&str; 11] = [
+    const WITHOUT_HANDLER: [&str; 9] = [
         "bzmpop",
         "bzpopmax",
         "bzpopmin",
         "client|caching",
-        "client|pause",
         "client|tracking",
         "client|trackinginfo",
         "client|unblock",
-        "client|unpause",
         // The executor's own.
         "exec",
         "acl",

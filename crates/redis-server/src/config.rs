@@ -1,5 +1,6 @@
 //! Configuration: the directives of redis.conf and their present values.
 
+pub(crate) mod buffer_limits;
 mod directive;
 mod table;
 
@@ -41,6 +42,16 @@ impl Setting {
     pub(crate) fn name(&self) -> &'static str {
         DIRECTIVES[self.position].name
     }
+
+    /// The value as a number; zero if it is none.
+    pub(crate) fn number(&self) -> u64 {
+        parse_integer(&self.value).and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
+    }
+
+    /// The error reply of CONFIG SET for this setting.
+    pub(crate) fn failed(&self, reason: &str) -> Vec<u8> {
+        failed_setting(self.name().as_bytes(), reason)
+    }
 }
 
 /// Where a value comes from.
@@ -52,48 +63,65 @@ pub(crate) enum SettingSource {
     Command,
 }
 
-/// Checks pairs of directives and values.
-///
-/// # Errors
-/// The text of the error reply, and nothing is to be set.
-pub(crate) fn check<'a>(
-    pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-    source: SettingSource,
-) -> Result<Vec<Setting>, Vec<u8>> {
-    let mut settings: Vec<Setting> = Vec::new();
-    for (name, value) in pairs {
-        let failed = |reason: &str| failed_setting(name, reason);
-        let Some(position) = position(name) else {
-            let start = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err([&start[..], name, b"'"].concat());
-        };
-        let directive: &Directive = &DIRECTIVES[position];
-        if source == SettingSource::Command && directive.is_fixed {
-            return Err(failed("can't set immutable config"));
-        }
-        if settings.iter().any(|setting| setting.position == position) {
-            return Err(failed("duplicate parameter"));
-        }
-        let value = directive.canonical(value).map_err(|reason| failed(&reason))?;
-        settings.push(Setting { position, value });
-    }
-    Ok(settings)
-}
-
-/// The text of the error reply for a value that a directive does not take.
+/// The error reply of CONFIG SET for a directive.
 pub(crate) fn failed_setting(name: &[u8], reason: &str) -> Vec<u8> {
     let start = b"ERR CONFIG SET failed (possibly related to argument '";
     [&start[..], name, b"') - ", reason.as_bytes()].concat()
 }
 
-/// A directive of a file or of the command line with its value; `None` if there is no such directive, an
-/// error with the reason if it does not take the value.
-pub(crate) fn start_setting(name: &[u8], value: &[u8]) -> Option<Result<Setting, String>> {
+/// A directive of a file or of the command line with its value, where `before` is the value that it had;
+/// `None` if there is no such directive, an error with the reason if it does not take the value.
+pub(crate) fn start_setting(
+    name: &[u8],
+    value: &[u8],
+    before: Option<&[u8]>,
+) -> Option<Result<Setting, String>> {
     let position = position(name)?;
-    Some(DIRECTIVES[position].canonical(value).map(|value| Setting { position, value }))
+    let directive: &Directive = &DIRECTIVES[position];
+    let before = before.unwrap_or(directive.default.as_bytes());
+    Some(directive.canonical(value, before).map(|value| Setting { position, value }))
 }
 
 impl Config {
+    /// Checks pairs of directives and values.
+    ///
+    /// # Errors
+    /// The text of the error reply, and nothing is to be set.
+    pub(crate) fn check<'a>(
+        &self,
+        pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        source: SettingSource,
+    ) -> Result<Vec<Setting>, Vec<u8>> {
+        let values = self.values.read();
+        let mut settings: Vec<Setting> = Vec::new();
+        for (name, value) in pairs {
+            let failed = |reason: &str| failed_setting(name, reason);
+            let Some(position) = position(name) else {
+                let start = b"ERR Unknown option or number of arguments for CONFIG SET - '";
+                return Err([&start[..], name, b"'"].concat());
+            };
+            let directive: &Directive = &DIRECTIVES[position];
+            if source == SettingSource::Command && directive.is_fixed {
+                // Redis takes new addresses; its own a server has already.
+                let is_address = matches!(directive.name, "port" | "bind");
+                if is_address && directive.canonical(value, b"").is_ok_and(|value| value == values[position])
+                {
+                    continue;
+                }
+                return Err(failed(match is_address {
+                    true => "the server listens where it was told to at its start; restart it to change that",
+                    false => "can't set immutable config",
+                }));
+            }
+            if settings.iter().any(|setting| setting.position == position) {
+                return Err(failed("duplicate parameter"));
+            }
+            let value = directive.canonical(value, &values[position]).map_err(|reason| failed(&reason))?;
+            settings.push(Setting { position, value });
+        }
+        Ok(settings)
+    }
+
     /// Sets checked values.
     pub(crate) fn set(&self, settings: &[Setting]) {
         let mut values = self.values.write();
@@ -142,7 +170,8 @@ mod tests {
     use super::*;
 
     fn check_one(name: &str, value: &str) -> Result<Vec<u8>, String> {
-        let checked = check([(name.as_bytes(), value.as_bytes())].into_iter(), SettingSource::Command);
+        let pair = (name.as_bytes(), value.as_bytes());
+        let checked = Config::default().check([pair].into_iter(), SettingSource::Command);
         checked
             .map(|settings| settings[0].value.clone())
             .map_err(|text| String::from_utf8_lossy(&text).into_owned())
@@ -153,7 +182,7 @@ mod tests {
         assert!(DIRECTIVES.is_sorted_by_key(|directive| directive.name));
         for directive in DIRECTIVES {
             assert_eq!(
-                directive.canonical(directive.default.as_bytes()).as_deref(),
+                directive.canonical(directive.default.as_bytes(), b"").as_deref(),
                 Ok(directive.default.as_bytes())
             );
         }
@@ -161,11 +190,16 @@ mod tests {
 
     #[test]
     fn values_are_checked_by_kind() {
-        assert_eq!(check_one("PROTO-MAX-BULK-LEN", "1kb"), Ok(b"1024".to_vec()));
+        assert_eq!(check_one("PROTO-MAX-BULK-LEN", "2mb"), Ok(b"2097152".to_vec()));
         assert_eq!(check_one("hash-max-ziplist-entries", "12"), Ok(b"12".to_vec()));
         assert_eq!(check_one("notify-keyspace-events", "EA"), Ok(b"AE".to_vec()));
         assert!(check_one("appendfsync", "sometimes").unwrap_err().contains("one of the following"));
-        assert!(check_one("port", "1").unwrap_err().contains("immutable"));
+        assert!(check_one("databases", "1").unwrap_err().contains("immutable"));
+        assert!(check_one("port", "1").unwrap_err().contains("restart it"));
+        let own = [(&b"port"[..], &b"6379"[..]), (b"bind", b"127.0.0.1")];
+        assert!(
+            Config::default().check(own.into_iter(), SettingSource::Command).is_ok_and(|set| set.is_empty())
+        );
         assert!(check_one("nothing", "1").unwrap_err().starts_with("ERR Unknown option"));
     }
 }

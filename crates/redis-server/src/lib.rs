@@ -12,7 +12,8 @@
 //! the handlers by family; `failure` errors; `key_cursors` where scans of keys go on; `execute` checks,
 //! groups and transactions; [`local_client`] a client within the process; `net` sockets and threads;
 //! `checkpoints` copies of the data; `shutdown` is how a command stops the server; `stop` ends the server;
-//! `start` the configuration at start; `flusher` flushes the log; `background` deletes what has expired.
+//! `start` the configuration at start; `flusher` flushes the log; `background` deletes what has expired;
+//! `pausing` commands that CLIENT PAUSE holds back; `file_limit` descriptors for clients.
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ mod commands;
 mod config;
 mod execute;
 mod failure;
+mod file_limit;
 mod flusher;
 mod key_cursors;
 mod keyspace_events;
@@ -35,6 +37,7 @@ pub mod local_client;
 mod net;
 mod observed;
 mod observer;
+mod pausing;
 mod pubsub;
 mod reply_tree;
 mod scripts;

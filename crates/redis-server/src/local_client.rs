@@ -92,6 +92,10 @@ impl<'s> LocalClient<'s> {
                 pause(stall.retry_after);
                 self.executor.go_on_after(stall.so_far);
             }
+            while end == End::Paused && self.executor.server().pausing.is_waiting(self.client.id) {
+                pause(TICK);
+                self.executor.server().end_pause_if_over();
+            }
             if let End::Blocked(until_ms) = end {
                 let reply = self.wait(until_ms);
                 if self.session.takes_reply() {

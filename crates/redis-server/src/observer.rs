@@ -7,7 +7,7 @@ use crate::observed::slow_log::{SlowCommand, kept_arguments};
 use crate::server::Server;
 use crate::session::Session;
 use esker::parts::env::Clock;
-use esker_redis_commands::{Command, CommandFlags, resolve};
+use esker_redis_commands::{Command, CommandFlags};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -168,7 +168,7 @@ impl<'s> Observer<'s> {
 
     /// A request was not executed.
     pub(crate) fn rejected(&mut self, arguments: &[&[u8]], error: &[u8]) {
-        if let Some(command) = resolve(arguments) {
+        if let Some(command) = self.server.names().resolve(arguments) {
             self.noted.push(Noted { command: command.index() as u32, ended: Ended::Rejected, nanos: 0 });
         }
         self.errors.push(code_of(error).to_vec());

@@ -4,11 +4,14 @@ use crate::access::Access;
 use crate::background::Background;
 use crate::checkpoints::Checkpoints;
 use crate::clients::{Client, Clients, Message};
+use crate::config::buffer_limits::OutputLimits;
 use crate::config::{Config, start_setting};
 use crate::flusher::Flusher;
 use crate::key_cursors::KeyCursors;
 use crate::keyspace_events::KeyspaceEvents;
 use crate::observed::Observed;
+use crate::observed::latency::LatencyEvent;
+use crate::pausing::Pausing;
 use crate::pubsub::PubSub;
 use crate::scripts::Scripting;
 use crate::statistics::Statistics;
@@ -19,6 +22,7 @@ use crate::waiting::{WaitEnd, Waiting};
 use crate::watches::Watches;
 use esker::SeqNo;
 use esker::parts::env::{Clock, SystemClock};
+use esker_redis_commands::Names;
 use esker_redis_data::hyperloglog::SPARSE_MAX_BYTES;
 use esker_redis_store::Store;
 use esker_redis_store::expiry_sweep::Expired;
@@ -47,6 +51,8 @@ pub struct Server {
     pub(crate) watches: Watches,
     /// Clients that wait for keys.
     pub(crate) waiting: Waiting,
+    /// Whether commands are held back.
+    pub(crate) pausing: Pausing,
     /// Keys that clients cache.
     pub(crate) tracking: Tracking,
     /// The machine's clock, for intervals.
@@ -55,6 +61,8 @@ pub struct Server {
     pub(crate) flusher: Flusher,
     /// A name of this run of the server, 40 hexadecimal digits.
     pub(crate) run_id: String,
+    /// The names of commands, once they are set.
+    names: OnceLock<Names>,
     /// The values of directives.
     pub(crate) config: Config,
     /// Counters.
@@ -65,10 +73,12 @@ pub struct Server {
     pub(crate) observed: Observed,
     /// Most connected clients.
     pub(crate) max_clients: AtomicU64,
-    /// Bytes of an argument.
+    /// Bytes of an argument and of a string.
     pub(crate) max_argument_bytes: AtomicU64,
     /// Bytes from which on a HyperLogLog is dense.
     pub(crate) sparse_bytes: AtomicU64,
+    /// Bytes that wait to be sent to a client.
+    pub(crate) output_limits: OutputLimits,
     /// Bytes of a request.
     pub(crate) max_request_bytes: AtomicU64,
     /// When the server started, in milliseconds since 1970.
@@ -112,6 +122,7 @@ impl Server {
         let server = Self {
             store,
             run_id,
+            names: OnceLock::new(),
             config: Config::default(),
             statistics: Statistics::default(),
             checkpoints: Checkpoints::new(started_ms / 1000),
@@ -119,6 +130,7 @@ impl Server {
             max_clients: AtomicU64::new(10_000),
             max_argument_bytes: AtomicU64::new(512 << 20),
             sparse_bytes: AtomicU64::new(SPARSE_MAX_BYTES as u64),
+            output_limits: OutputLimits::default(),
             max_request_bytes: AtomicU64::new(1 << 30),
             started_ms,
             port: AtomicU64::new(0),
@@ -129,6 +141,7 @@ impl Server {
             keyspace_events: KeyspaceEvents::default(),
             watches: Watches::default(),
             waiting: Waiting::default(),
+            pausing: Pausing::default(),
             tracking: Tracking::default(),
             clock: SystemClock::new(),
             flusher: Flusher::default(),
@@ -139,7 +152,7 @@ impl Server {
             scripting: Scripting::default(),
             tls: ServerTls::default(),
         };
-        server.apply_encoding_defaults();
+        server.apply_defaults();
         server
     }
 
@@ -161,11 +174,21 @@ impl Server {
     pub(crate) fn note_listening(&self, port: u16, tls_port: u16, stop: Stop) {
         self.port.store(if port == 0 { tls_port } else { port }.into(), Ordering::Relaxed);
         for (name, port) in [("port", port), ("tls-port", tls_port)] {
-            if let Some(Ok(setting)) = start_setting(name.as_bytes(), port.to_string().as_bytes()) {
+            if let Some(Ok(setting)) = start_setting(name.as_bytes(), port.to_string().as_bytes(), None) {
                 self.config.set(&[setting]);
             }
         }
         let _already = self.stop.set(stop);
+    }
+
+    /// The names of commands.
+    pub(crate) fn names(&self) -> &Names {
+        self.names.get_or_init(Names::default)
+    }
+
+    /// Sets the names of commands, before the first is executed: later calls change nothing.
+    pub(crate) fn set_names(&self, names: Names) {
+        let _already = self.names.set(names);
     }
 
     /// What stops the server; `None` if it does not listen.
@@ -238,6 +261,11 @@ impl Server {
         (written > self.store.database().durable_seqno()).then_some(written)
     }
 
+    /// Bytes of the longest string, and of an argument: `proto-max-bulk-len`, up to what a request can have.
+    pub(crate) fn longest_string_bytes(&self) -> u64 {
+        self.max_argument_bytes.load(Ordering::Relaxed).min(u64::from(u32::MAX))
+    }
+
     /// Notes whether a flush of the log succeeded.
     pub(crate) fn note_flush(&self, succeeded: bool) {
         self.flush_failed.store(!succeeded, Ordering::Release);
@@ -265,6 +293,7 @@ impl Server {
     pub(crate) fn disconnected(&self, client: &Client) {
         client.note_gone();
         self.waiting.end(client.id, WaitEnd::Disconnected);
+        self.pausing.remove(client.id);
         self.clients.remove(client.id);
     }
 
@@ -273,6 +302,22 @@ impl Server {
     pub(crate) fn end_client(&self, client: &Client) {
         self.disconnected(client);
         client.post(Message::Close);
+    }
+
+    /// Lets clients go on whose commands a pause held back, once it is over.
+    pub(crate) fn end_pause_if_over(&self) {
+        if self.pausing.count() > 0 {
+            self.pausing.end_if_over(self.now_ms());
+        }
+    }
+
+    /// Deletes expired keys and notes how long that took: `expire-cycle`.
+    pub(crate) fn time_sweep(&self, sweep: &dyn Fn() -> u64) -> u64 {
+        let began_ns = self.clock.monotonic_ns();
+        let next_ms = sweep();
+        let nanos = self.clock.monotonic_ns().saturating_sub(began_ns);
+        self.observed.latency.note(LatencyEvent::ExpireCycle, self.now_ms() / 1000, nanos);
+        next_ms
     }
 
     /// Ends the wait of a client whose time is up.

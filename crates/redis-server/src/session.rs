@@ -2,6 +2,7 @@
 
 use crate::access::Account;
 use crate::clients::{Shown, TrackingMode};
+use crate::pausing::PauseChange;
 use crate::pubsub::Subscriptions;
 use crate::server::Server;
 use crate::watches::Watching;
@@ -67,6 +68,8 @@ pub(crate) struct Session {
     pub(crate) account: Option<Account>,
     /// What the user was denied by commands whose group has not ended: a group may be executed once more.
     pub(crate) denied: Vec<Event>,
+    /// Pauses that the group's commands begin and end, for the same reason.
+    pub(crate) pause_changes: Vec<PauseChange>,
     /// What CLIENT SETNAME set.
     pub(crate) name: Vec<u8>,
     /// Commands since MULTI.
@@ -100,6 +103,7 @@ impl Session {
             protocol: Protocol::Resp2,
             account,
             denied: Vec::new(),
+            pause_changes: Vec::new(),
             name: Vec::new(),
             queue: None,
             watching: Watching::default(),

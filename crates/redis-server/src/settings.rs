@@ -1,6 +1,6 @@
 //! Settings: what a directive's value changes in the running server, and what is kept with the data.
 
-use crate::config::{Setting, SettingSource, check};
+use crate::config::{Setting, SettingSource};
 use crate::server::{AppendFsync, Server};
 use esker_redis_commands::acl::Users;
 use esker_redis_store::layout::{Space, system};
@@ -54,13 +54,16 @@ impl Server {
             "maxclients" => self.max_clients.store(number(), Ordering::Release),
             "hll-sparse-max-bytes" => self.sparse_bytes.store(number(), Ordering::Release),
             "proto-max-bulk-len" => self.max_argument_bytes.store(number(), Ordering::Release),
+            "client-output-buffer-limit" => self.output_limits.set(&setting.value),
             "client-query-buffer-limit" => self.max_request_bytes.store(number(), Ordering::Release),
             name => self.apply_encoding_limit(name, number() as usize),
         }
     }
 
-    /// Lets the defaults of the directives for sizes act: those of the data formats are of another origin.
-    pub(crate) fn apply_encoding_defaults(&self) {
+    /// Lets the defaults act of directives whose values are kept in other forms: sizes up to which
+    /// collections are packed, and limits of output.
+    pub(crate) fn apply_defaults(&self) {
+        self.output_limits.set(&self.config.get("client-output-buffer-limit"));
         for name in ENCODING_DIRECTIVES {
             self.apply_encoding_limit(name, self.config.number(name).max(0) as usize);
         }
@@ -86,7 +89,9 @@ impl Server {
     /// # Errors
     /// The reason why the directive or its value is not taken.
     pub fn set_directive(&self, name: &[u8], value: &[u8]) -> Result<(), String> {
-        let settings = check([(name, value)].into_iter(), SettingSource::Start)
+        let settings = self
+            .config
+            .check([(name, value)].into_iter(), SettingSource::Start)
             .map_err(|text| String::from_utf8_lossy(&text).into_owned())?;
         self.apply_settings(&settings);
         Ok(())

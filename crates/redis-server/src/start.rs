@@ -10,6 +10,7 @@ use crate::net::listener::ListenConfig;
 use crate::net::tcp_listener::TcpAddress;
 use crate::net::unix_listener::UnixAddress;
 use crate::server::Server;
+use esker_redis_commands::Names;
 use esker_resp::integer::parse_integer;
 use esker_resp::redis_conf::{self, Directive};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -38,6 +39,7 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, String>;
 pub struct StartConfig {
     settings: Vec<Setting>,
     users: Vec<Vec<Vec<u8>>>,
+    names: Names,
     warnings: Vec<String>,
 }
 
@@ -119,9 +121,12 @@ impl StartConfig {
             }
             "loadmodule" => return failed("modules cannot be loaded; remove the line"),
             "rename-command" => {
-                return failed(
-                    "commands cannot be renamed; take them away by user lines, such as user default -flushall",
-                );
+                let [old, new] = &directive.arguments[..] else {
+                    return failed(
+                        "it takes the name of a command and its new name, or \"\" to take it away",
+                    );
+                };
+                return self.names.rename(old, new).map_err(|error| sentence(&error.to_string()));
             }
             "replicaof" | "slaveof" => return failed("this server cannot be a replica; remove the line"),
             _ => {}
@@ -133,7 +138,8 @@ impl StartConfig {
                 Err(_) => return failed("it takes one value"),
             },
         };
-        let Some(setting) = start_setting(directive.name.as_bytes(), &words) else {
+        let before = self.value(&directive.name);
+        let Some(setting) = start_setting(directive.name.as_bytes(), &words, before) else {
             self.warnings
                 .push(format!("{place}: the directive {} is not known and has no effect", directive.name));
             return Ok(());
@@ -274,6 +280,7 @@ impl Server {
     /// # Errors
     /// If a `user` has rules that make no sense, or the file of `aclfile` has; the sentence says which.
     pub fn configure(&self, config: &StartConfig) -> Result<(), String> {
+        self.set_names(config.names.clone());
         self.apply_settings(&config.settings);
         if !config.users.is_empty() {
             self.declare_users(&config.users).map_err(|(line, reason)| {
@@ -281,7 +288,9 @@ impl Server {
                 format!("user {}: {reason}", name.unwrap_or_default())
             })?;
         }
-        self.load_user_file()
+        self.load_user_file()?;
+        self.fit_max_clients();
+        Ok(())
     }
 
     /// Whether clients beyond this machine could connect to one of these addresses without a password:
@@ -339,10 +348,12 @@ mod tests {
             ("cluster-enabled yes", "redis.conf, line 1: cluster-enabled: this server cannot be a node"),
             ("daemonize yes", "redis.conf, line 1: daemonize: this server stays in the foreground"),
             ("loadmodule x.so", "redis.conf, line 1: loadmodule: modules cannot be loaded"),
+            ("rename-command x y", "redis.conf, line 1: rename-command: there is no command 'x'"),
             (
-                "rename-command flushall \"\"",
-                "redis.conf, line 1: rename-command: commands cannot be renamed",
+                "rename-command get set",
+                "redis.conf, line 1: rename-command: there is a command 'set' already",
             ),
+            ("rename-command get", "redis.conf, line 1: rename-command: it takes the name of a command"),
         ] {
             let error = file(text).expect_err(text);
             assert!(error.starts_with(message), "{error}");

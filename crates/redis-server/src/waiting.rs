@@ -220,6 +220,13 @@ impl Waiting {
         self.has_postponed.store(true, Ordering::Release);
     }
 
+    /// Makes a key ready again that was taken and not served.
+    pub(crate) fn put_back(&self, place: &Place) {
+        let mut tables = self.tables.lock();
+        tables.make_ready(place);
+        self.has_ready.store(!tables.ready.is_empty(), Ordering::Release);
+    }
+
     /// Whether [`Waiting::postpone`] was called since [`Waiting::resume`].
     pub(crate) fn has_postponed(&self) -> bool {
         self.has_postponed.load(Ordering::Acquire)

@@ -5,6 +5,7 @@
 mod common;
 
 use common::TestServer;
+use common::sockets::while_served;
 use esker_redis_server::{ListenConfig, Listener};
 use esker_redis_testkit::{Client, ExpectKind};
 use std::net::SocketAddr;
@@ -34,4 +35,19 @@ fn keys_whose_time_comes_are_deleted_without_a_command_that_reads_them() {
     let store = server.server().store();
     assert_eq!((store.keys(0), store.expiring_keys(0)), (100, 0));
     assert_eq!(store.check().expect("a check"), [""; 0]);
+}
+
+#[test]
+fn a_search_for_expired_keys_that_takes_long_is_an_event_of_latency() {
+    let server = TestServer::new("background-latency");
+    while_served(&server, 2, |address| {
+        let (mut client, mut script) = (Client::connect(address), Client::connect(address));
+        client.words("CONFIG SET latency-monitor-threshold 1");
+        client.words("SET k 1 PX 20");
+        // The script keeps the key's stripe beyond its end, and the search waits for that a while.
+        let text =
+            b"local t=tonumber(redis.call('time')[1]) while tonumber(redis.call('time')[1])<t+2 do end";
+        script.call(&[b"EVAL", text, b"1", b"k"]);
+        assert!(!client.words("LATENCY HISTORY expire-cycle").array().is_empty());
+    });
 }

@@ -64,6 +64,17 @@ impl Store {
         self.next_expiry_ms.load(Ordering::Acquire)
     }
 
+    /// Up to this time, in milliseconds since 1970, expired keys are not deleted; readers do not see them all
+    /// the same. The caller holds the stripes of all keys if the time becomes later.
+    pub fn keep_expired_until(&self, until_ms: u64) {
+        self.kept_expired_until_ms.store(until_ms, Ordering::Release);
+    }
+
+    /// What [`Store::keep_expired_until`] has set.
+    pub fn kept_expired_until(&self) -> u64 {
+        self.kept_expired_until_ms.load(Ordering::Acquire)
+    }
+
     /// Keys of a database that are due, and when the first that is not will be.
     fn due(&self, db: u16, now_ms: u64) -> Result<(Vec<Vec<u8>>, u64)> {
         let physical = self.physical(db);
@@ -84,8 +95,9 @@ impl Store {
         Ok((due, u64::MAX))
     }
 
-    /// Deletes a key if it has expired. `false` if its stripe could not be had soon: the next sweep meets the
-    /// key again. A thread that serves clients calls this as well, and a script may hold the stripe for ever.
+    /// Deletes a key if it has expired. `false` if its stripe could not be had soon, or if expired keys are
+    /// kept: a later sweep meets the key again. A thread that serves clients calls this as well, and a script
+    /// may hold the stripe for ever.
     ///
     /// # Errors
     /// As [`Store::sweep_expired`].
@@ -101,6 +113,9 @@ impl Store {
             return Ok(false);
         }
         let mut txn = Txn::new(self, interest);
+        if txn.now_ms() <= self.kept_expired_until() {
+            return Ok(false);
+        }
         let mut entry = txn.entry(db, key)?;
         txn.bury_expired(&mut entry)?;
         let seqno = txn.commit(Stalls::Fail)?;

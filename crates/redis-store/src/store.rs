@@ -46,6 +46,8 @@ pub struct Store {
     pub(crate) order_ends: Mutex<Ends>,
     /// No key expires before this time, in milliseconds since 1970.
     pub(crate) next_expiry_ms: AtomicU64,
+    /// Up to this time, in milliseconds since 1970, expired keys are not deleted.
+    pub(crate) kept_expired_until_ms: AtomicU64,
     /// Objects in the garbage list, at least.
     pub(crate) garbage_objects: AtomicU64,
     /// Expired keys that were deleted since the store was opened.
@@ -113,6 +115,7 @@ impl Store {
             rank_nodes: Mutex::default(),
             order_ends: Mutex::default(),
             next_expiry_ms: AtomicU64::new(0),
+            kept_expired_until_ms: AtomicU64::new(0),
             garbage_objects: garbage.into(),
             expired_keys: AtomicU64::new(0),
         })

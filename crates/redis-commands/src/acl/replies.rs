@@ -8,6 +8,7 @@ use super::sha256::hex;
 use super::user::User;
 use super::users::Users;
 use crate::flags::Categories;
+use crate::names::Names;
 use crate::reply::Reply;
 use crate::table;
 use crate::text::before_nul;
@@ -35,11 +36,11 @@ impl Users {
     }
 
     /// The reply of `ACL DRYRUN user command argument ...`: whether the user may run it.
-    pub fn dry_run<A: AsRef<[u8]>>(&self, name: &[u8], arguments: &[A]) -> Reply {
+    pub fn dry_run<A: AsRef<[u8]>>(&self, names: &Names, name: &[u8], arguments: &[A]) -> Reply {
         let Some(user) = self.user(name) else {
             return Reply::error([b"User '", before_nul(name), b"' not found"].concat());
         };
-        let Some(command) = table::resolve(arguments) else {
+        let Some(command) = names.resolve(arguments) else {
             let called = arguments.first().map_or(&b""[..], |word| before_nul(word.as_ref()));
             return Reply::error([b"Command '", called, b"' not found"].concat());
         };

@@ -60,7 +60,8 @@ fn delete_users(call: &mut Call<'_, '_>) -> Outcome {
 
 fn dry_run(call: &mut Call<'_, '_>) -> Outcome {
     let (name, arguments) = (call.args[2], &call.args[3..]);
-    answer(call, |users| users.dry_run(name, arguments))
+    let names = call.server.names();
+    answer(call, |users| users.dry_run(names, name, arguments))
 }
 
 fn generate_password(call: &mut Call<'_, '_>) -> Outcome {

@@ -3,7 +3,6 @@
 mod field;
 
 use super::Family;
-use super::strings::LONGEST_STRING_BYTES;
 use crate::call::Call;
 use crate::failure::{Outcome, SYNTAX, WRONG_TYPE};
 use esker_redis_data::bits::{BitOperation, BitRange, BitUnit, combine};
@@ -26,7 +25,7 @@ pub(crate) const COMMANDS: Family = &[
 /// The argument as the position of a bit.
 fn bit_offset(call: &Call<'_, '_>, position: usize) -> Outcome<u64> {
     let offset = parse_integer(call.args[position]).and_then(|offset| u64::try_from(offset).ok());
-    let offset = offset.filter(|offset| offset / 8 < LONGEST_STRING_BYTES);
+    let offset = offset.filter(|offset| offset / 8 < call.server.longest_string_bytes());
     Ok(offset.ok_or("ERR bit offset is not an integer or out of range")?)
 }
 

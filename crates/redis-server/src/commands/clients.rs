@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::client_line::write_line;
 use crate::clients::{Client, Shown, shown_address};
 use crate::failure::{Outcome, SYNTAX};
+use crate::pausing::{Held, PauseChange};
 use crate::session::ReplyMode;
 use esker_resp::integer::parse_integer;
 
@@ -17,6 +18,8 @@ pub(crate) const COMMANDS: Family = &[
     ("client|kill", kill),
     ("client|reply", reply),
     ("client|no-evict", no_evict),
+    ("client|pause", pause),
+    ("client|unpause", unpause),
     ("client|help", help),
 ];
 
@@ -225,6 +228,28 @@ fn reply(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
+fn pause(call: &mut Call<'_, '_>) -> Outcome {
+    let held = match call.args.len() {
+        3 => Held::All,
+        4 if call.is_word(3, "write") => Held::Writes,
+        4 if call.is_word(3, "all") => Held::All,
+        4 => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+        _ => return Err(super::subcommand_syntax(call)),
+    };
+    let wait_ms = parse_integer(call.args[2]).ok_or("ERR timeout is not an integer or out of range")?;
+    let wait_ms = u64::try_from(wait_ms).map_err(|_| "ERR timeout is negative")?;
+    let until_ms = if wait_ms == 0 { 0 } else { call.server.now_ms().saturating_add(wait_ms) };
+    call.session.pause_changes.push(PauseChange::Begin { until_ms, held });
+    call.reply.status(b"OK");
+    Ok(())
+}
+
+fn unpause(call: &mut Call<'_, '_>) -> Outcome {
+    call.session.pause_changes.push(PauseChange::End);
+    call.reply.status(b"OK");
+    Ok(())
+}
+
 /// Clients are never evicted for their memory, so this is kept by itself.
 fn no_evict(call: &mut Call<'_, '_>) -> Outcome {
     if !call.is_word(2, "on") && !call.is_word(2, "off") {
@@ -250,12 +275,16 @@ fn help(call: &mut Call<'_, '_>) -> Outcome {
             "    Kill connections. Options are ADDR, ID, LADDR, SKIPME, TYPE, USER.",
             "LIST [TYPE <type> | ID <id> ...]",
             "    Return information about client connections.",
+            "PAUSE <timeout> [WRITE|ALL]",
+            "    Suspend all, or just write, clients for <timeout> milliseconds.",
             "REPLY (ON|OFF|SKIP)",
             "    Control the replies sent to the current connection.",
             "SETNAME <name>",
             "    Assign the name <name> to the current connection.",
             "UNBLOCK <clientid> [TIMEOUT|ERROR]",
             "    Unblock the specified blocked client.",
+            "UNPAUSE",
+            "    Stop the current client pause, resuming traffic.",
         ],
     );
     Ok(())

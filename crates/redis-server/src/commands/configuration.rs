@@ -2,7 +2,7 @@
 
 use super::Family;
 use crate::call::Call;
-use crate::config::{SettingSource, check};
+use crate::config::SettingSource;
 use crate::failure::Outcome;
 
 pub(crate) const COMMANDS: Family = &[
@@ -29,7 +29,8 @@ fn set(call: &mut Call<'_, '_>) -> Outcome {
         return Err("ERR wrong number of arguments for 'config|set' command".into());
     }
     let pairs = arguments.chunks_exact(2).map(|pair| (pair[0], pair[1]));
-    let settings = check(pairs, SettingSource::Command)?;
+    let settings = call.server.config.check(pairs, SettingSource::Command)?;
+    call.server.check_possible(&settings)?;
     call.server.change_settings(&settings)?;
     call.reply.status(b"OK");
     Ok(())

@@ -105,7 +105,7 @@ fn server(server: &Server, text: &mut String) {
 
 fn clients(server: &Server, text: &mut String) {
     let all = server.clients.all();
-    let blocked = server.waiting.count();
+    let (waiting, paused) = (server.waiting.count(), server.pausing.count());
     let most = |value: fn(&crate::clients::Client) -> u64| {
         all.iter().map(|client| value(client)).max().unwrap_or_default().to_string()
     };
@@ -118,9 +118,9 @@ fn clients(server: &Server, text: &mut String) {
             ("maxclients", server.max_clients.load(Ordering::Relaxed).to_string()),
             ("client_recent_max_input_buffer", most(|client| client.query_bytes.load(Ordering::Relaxed))),
             ("client_recent_max_output_buffer", most(|client| client.output_bytes.load(Ordering::Relaxed))),
-            ("blocked_clients", blocked.to_string()),
+            ("blocked_clients", (waiting + paused).to_string()),
             ("tracking_clients", server.tracking.counts().clients.to_string()),
-            ("clients_in_timeout_table", blocked.to_string()),
+            ("clients_in_timeout_table", waiting.to_string()),
         ],
     );
 }

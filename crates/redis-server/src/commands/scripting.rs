@@ -10,7 +10,9 @@ use super::Family;
 use crate::call::Call;
 use crate::failure::Outcome;
 use crate::scripts::{FUNCTION_IS_BUSY, Killed, SCRIPT_IS_BUSY, with_engine};
-use esker_lua::Script;
+use crate::server::Server;
+use esker_lua::{Flags, Script};
+use esker_redis_commands::Command;
 use run::{Program, run};
 
 pub(crate) const COMMANDS: Family = &[
@@ -47,6 +49,20 @@ fn key_count(call: &Call<'_, '_>, not_an_integer: &'static str) -> Outcome<usize
         return Err("ERR Number of keys can't be greater than number of args".into());
     }
     usize::try_from(number).map_err(|_| "ERR Number of keys can't be negative".into())
+}
+
+/// The flags that the script or function of a call declares. `None`: it declares none, or is not known.
+pub(crate) fn flags_of_script(server: &Server, command: &Command, arguments: &[&[u8]]) -> Option<Flags> {
+    match command.name() {
+        "eval" | "eval_ro" => Script::new(arguments[1]).ok()?.flags(),
+        "evalsha" | "evalsha_ro" => server.scripting.script(arguments[1])?.flags(),
+        "fcall" | "fcall_ro" => {
+            let libraries = stored::libraries_of(server).ok()?;
+            let (_, function) = libraries.function(arguments[1])?;
+            Some(function.flags)
+        }
+        _ => None,
+    }
 }
 
 fn eval(call: &mut Call<'_, '_>) -> Outcome {

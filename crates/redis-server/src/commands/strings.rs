@@ -38,9 +38,6 @@ pub(crate) const COMMANDS: Family = &[
     ("substr", getrange),
 ];
 
-/// Bytes of the longest string: what `proto-max-bulk-len` is at first.
-pub(super) const LONGEST_STRING_BYTES: u64 = 512 << 20;
-
 /// Answers the string of a key, or that there is none.
 fn reply_string(call: &mut Call<'_, '_>, entry: &Entry) -> Outcome {
     let Some(record) = entry.record() else {

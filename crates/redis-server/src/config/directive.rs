@@ -1,5 +1,6 @@
 //! A directive of redis.conf: which values it takes.
 
+use super::buffer_limits::BufferLimits;
 use crate::keyspace_events::KeyspaceEvents;
 use esker_resp::integer::parse_integer;
 use esker_resp::memory_size::parse_memory_size;
@@ -11,12 +12,14 @@ pub(super) enum Kind {
     YesNo,
     /// A whole number, this or more.
     Integer { least: i64 },
-    /// A number of bytes, with a unit perhaps.
-    Memory,
+    /// A number of bytes, with a unit perhaps, this or more.
+    Memory { least: u64 },
     /// One of these words.
     Word(&'static [&'static str]),
     /// The letters of `notify-keyspace-events`.
     Events,
+    /// Limits of classes of clients.
+    BufferLimits,
     /// Anything.
     Text,
 }
@@ -35,11 +38,11 @@ pub(super) struct Directive {
 }
 
 impl Directive {
-    /// A value as CONFIG GET prints it.
+    /// A value as CONFIG GET prints it, when the directive has had the value `before`.
     ///
     /// # Errors
     /// Why the value is not taken.
-    pub(super) fn canonical(&self, value: &[u8]) -> Result<Vec<u8>, String> {
+    pub(super) fn canonical(&self, value: &[u8], before: &[u8]) -> Result<Vec<u8>, String> {
         let is_word = |word: &str| value.eq_ignore_ascii_case(word.as_bytes());
         match self.kind {
             Kind::YesNo => ["yes", "no"]
@@ -52,9 +55,11 @@ impl Directive {
                 Some(_) => Err(format!("argument must be between {least} and {} inclusive", i64::MAX)),
                 None => Err("argument couldn't be parsed into an integer".to_owned()),
             },
-            Kind::Memory => parse_memory_size(value)
-                .map(|bytes| bytes.to_string().into_bytes())
-                .ok_or_else(|| "argument must be a memory value".to_owned()),
+            Kind::Memory { least } => match parse_memory_size(value) {
+                Some(bytes) if bytes >= least => Ok(bytes.to_string().into_bytes()),
+                Some(_) => Err(format!("argument must be between {least} and {} inclusive", i64::MAX)),
+                None => Err("argument must be a memory value".to_owned()),
+            },
             Kind::Word(words) => {
                 let found = words.iter().find(|word| is_word(word));
                 found
@@ -67,6 +72,10 @@ impl Directive {
                     true => Ok(events.letters().into_bytes()),
                     false => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned()),
                 }
+            }
+            Kind::BufferLimits => {
+                let before = BufferLimits::default().changed_by(before)?;
+                Ok(before.changed_by(value)?.to_string().into_bytes())
             }
             Kind::Text => Ok(value.to_vec()),
         }

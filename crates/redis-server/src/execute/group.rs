@@ -19,7 +19,7 @@ use crate::session::{ReplyMode, Session};
 use crate::statistics::add;
 use crate::waiting::Place;
 use esker_redis_commands::acl::Context;
-use esker_redis_commands::{Command, CommandFlags, KeyRef, find, keys};
+use esker_redis_commands::{Command, CommandFlags, KeyRef, Names, keys};
 use esker_redis_store::Txn;
 use esker_redis_store::locks::{Access, Held, Stripe};
 use esker_redis_store::txn::{Stalls, resident_only};
@@ -66,6 +66,8 @@ pub(crate) enum End {
     OutputFull,
     /// The next command waits for its keys, until this time in milliseconds since 1970, or for ever.
     Blocked(Option<u64>),
+    /// The next command waits for the end of a pause.
+    Paused,
 }
 
 /// A group of writes that the engine held back.
@@ -114,10 +116,22 @@ pub(super) enum Step {
     Next,
     MustWait,
     Blocked(Option<u64>),
+    /// It is held back and has done nothing.
+    Paused,
     /// It is to be executed once more under all stripes.
     NeedsAllStripes,
     /// What it changed is to be taken back, and this is its error.
     Undone(Cow<'static, [u8]>),
+}
+
+/// A request whose command may run.
+enum Checked {
+    /// It is to be called; EXEC has no handler.
+    Call(&'static Command, Option<Handler>),
+    /// It was queued since MULTI.
+    Queued,
+    /// A pause holds it back.
+    HeldBack,
 }
 
 impl<'s> Executor<'s> {
@@ -194,7 +208,7 @@ impl<'s> Executor<'s> {
             let step = self.step(session, arguments, position, out, mode);
             if let Some(tracking) = &mut session.tracking
                 && session.queue.is_none()
-                && !arguments[0].eq_ignore_ascii_case(b"client")
+                && !self.is_call_of(arguments, "client")
             {
                 // CLIENT CACHING holds for one command, or for one transaction.
                 tracking.is_excepted &= !matches!(step, Step::Next);
@@ -211,6 +225,7 @@ impl<'s> Executor<'s> {
                     return self.give_up(session, requests, out);
                 }
                 Step::Blocked(until_ms) => return End::Blocked(until_ms),
+                Step::Paused => return End::Paused,
             }
         }
         match self.end_group(session, requests.position(), out, mode) {
@@ -247,8 +262,13 @@ impl<'s> Executor<'s> {
         }
         let mut keys: [&[u8]; LOOKED_AHEAD] = [&[]; LOOKED_AHEAD];
         let mut count = 0;
+        let names = self.server.names();
         for (place, position) in keys.iter_mut().zip(requests.position()..) {
-            let Some((command, key)) = requests.at(position).and_then(command_of_one_key) else { break };
+            let Some((command, key)) =
+                requests.at(position).and_then(|request| command_of_one_key(names, request))
+            else {
+                break;
+            };
             let access = if changes_keys(command) { Access::Exclusive } else { Access::Shared };
             let stripe = self.server.store.stripes.of(session.db, key);
             if !self.held.try_for(&[stripe], access) {
@@ -287,19 +307,16 @@ impl<'s> Executor<'s> {
         self.txn.roll_back();
         self.observer.forget();
         session.denied.clear();
+        session.pause_changes.clear();
         self.held.free();
         requests.set_position(self.first_request);
         out.truncate(self.first_reply);
         End::MustWait
     }
 
-    /// Finds the command of a request, with its handler; EXEC has none. `None` if the command was queued.
-    fn checked(
-        &self,
-        session: &mut Session,
-        arguments: &[&[u8]],
-    ) -> Result<Option<(&'static Command, Option<Handler>)>, Vec<u8>> {
-        let command = checks::command(arguments)?;
+    /// Finds the command of a request, with its handler, unless it is not to be called now.
+    fn checked(&self, session: &mut Session, arguments: &[&[u8]]) -> Result<Checked, Vec<u8>> {
+        let command = checks::command(self.server.names(), arguments)?;
         let context = if session.queue.is_some() { Context::Multi } else { Context::Toplevel };
         checks::permission(self.server, session, command, arguments, context)
             .map_err(|refusal| refusal.text(command))?;
@@ -308,11 +325,15 @@ impl<'s> Executor<'s> {
         if handler.is_none() && command.name() != "exec" {
             return Err(checks::missing(command));
         }
+        if self.is_held_back(session, command, arguments) {
+            session.last_command = Some(command);
+            return Ok(Checked::HeldBack);
+        }
         match &mut session.queue {
             Some(queue) if transaction::is_queued(command) => {
-                transaction::queue(queue, command, arguments).map(|()| None)
+                transaction::queue(queue, command, arguments).map(|()| Checked::Queued)
             }
-            _ => Ok(Some((command, handler))),
+            _ => Ok(Checked::Call(command, handler)),
         }
     }
 
@@ -327,10 +348,17 @@ impl<'s> Executor<'s> {
     ) -> Step {
         let protocol = session.protocol;
         let (command, handler) = match self.checked(session, arguments) {
-            Ok(Some(found)) => found,
-            Ok(None) => {
+            Ok(Checked::Call(command, handler)) => (command, handler),
+            Ok(Checked::Queued) => {
                 ReplyWriter::new(out, protocol).status(b"QUEUED");
                 return Step::Next;
+            }
+            Ok(Checked::HeldBack) => {
+                return if self.end_group(session, position, out, mode) {
+                    Step::Paused
+                } else {
+                    Step::MustWait
+                };
             }
             Err(text) => {
                 let text = self.refuse(session, arguments, text);
@@ -432,6 +460,7 @@ impl<'s> Executor<'s> {
             self.undo(out, start);
             (session.db, session.protocol) = before;
             session.denied.truncate(denied_before);
+            session.pause_changes.clear();
             step = match self.lock_all(mode) {
                 Waited::Held => {
                     self.txn.refresh_time();
@@ -447,6 +476,7 @@ impl<'s> Executor<'s> {
         }
         if let Step::Undone(text) = step {
             self.undo(out, start);
+            session.pause_changes.clear();
             session.end_transaction(self.server);
             ReplyWriter::new(out, session.protocol).error(&text);
             self.observer.executing(session, command, arguments);
@@ -473,6 +503,9 @@ impl<'s> Executor<'s> {
             }
             return step;
         };
+        if self.is_held_back(session, command, arguments) {
+            return Step::Paused;
+        }
         self.call(session, command, handler, arguments, out, mode, Calling::Alone)
     }
 
@@ -594,6 +627,7 @@ impl<'s> Executor<'s> {
             Ok(_) => {
                 add(&self.server.statistics.commands, (position - self.first_request) as u64);
                 self.stalled = Duration::ZERO;
+                self.change_pause(session);
                 if self.tell_batch(session.id, None) {
                     self.serve_ready(mode);
                 }
@@ -612,6 +646,7 @@ impl<'s> Executor<'s> {
                 self.txn.roll_back();
                 self.observer.forget();
                 self.held.free();
+                session.pause_changes.clear();
                 out.truncate(self.first_reply);
                 session.log_denied(self.server);
                 let text = engine_error_text(&error);
@@ -686,10 +721,11 @@ pub(crate) fn pause(time: Duration) {
 /// The command of a request and its key, if it is one that may share a group and has its only key as its
 /// first argument.
 fn command_of_one_key<'r>(
+    names: &Names,
     mut arguments: impl ExactSizeIterator<Item = &'r [u8]>,
 ) -> Option<(&'static Command, &'r [u8])> {
     let count = arguments.len();
-    let command = find(arguments.next()?)?;
+    let command = names.find(arguments.next()?)?;
     let range = command.key_range();
     let has_one_key = (range.first, range.last, range.step) == (1, 1, 1);
     (has_one_key && command.accepts(count) && may_share_a_group(command)).then_some(())?;

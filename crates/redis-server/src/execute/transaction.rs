@@ -50,10 +50,15 @@ pub(super) fn queue(
 }
 
 impl Executor<'_> {
+    /// Whether arguments call the command of this name in the table, or one of its subcommands.
+    pub(super) fn is_call_of(&self, arguments: &[&[u8]], name: &str) -> bool {
+        self.server().names().find(arguments[0]).is_some_and(|command| command.name() == name)
+    }
+
     /// What a command that may not run does to a transaction: EXEC ends it, all others break it. Returns the
     /// text of the error reply.
     pub(super) fn refuse(&self, session: &mut Session, arguments: &[&[u8]], text: Vec<u8>) -> Vec<u8> {
-        if !arguments[0].eq_ignore_ascii_case(b"exec") {
+        if !self.is_call_of(arguments, "exec") {
             if let Some(queue) = &mut session.queue {
                 queue.is_broken = true;
             }
@@ -103,6 +108,9 @@ impl Executor<'_> {
                 reply.error(format!("EXECABORT Transaction discarded because of: {text}").as_bytes());
                 return Step::Next;
             }
+        }
+        if self.is_transaction_held_back(session, queue) {
+            return Step::Paused;
         }
         // Under the stripes, as for a command of its own.
         let interest = self.server().interest();

@@ -25,6 +25,17 @@ enum Tried {
     WaitsOn,
     /// A thread that may wait must try it.
     MustWait,
+    /// A pause holds it back.
+    Paused,
+}
+
+/// What became of the clients of one key.
+enum Line {
+    Served,
+    /// A thread that may wait must go on.
+    MustWait,
+    /// A pause holds their commands back.
+    Paused,
 }
 
 impl Executor<'_> {
@@ -55,11 +66,17 @@ impl Executor<'_> {
 
     /// Serves the clients of all changed keys. No stripe is held, and nothing is to be written.
     pub(crate) fn serve_ready(&mut self, mode: Mode) {
-        let waiting = &self.server().waiting;
+        let server = self.server();
+        let (waiting, pausing) = (&server.waiting, &server.pausing);
         let _turn = waiting.turn();
-        while let Some(place) = waiting.next_ready() {
-            if !self.serve_line(&place, mode) {
-                waiting.postpone(place);
+        // What is ready stays so during a pause, which began within the transaction that filled the keys.
+        while !(pausing.is_used() && pausing.is_on(server.now_ms()))
+            && let Some(place) = waiting.next_ready()
+        {
+            match self.serve_line(&place, mode) {
+                Line::Served => {}
+                Line::MustWait => waiting.postpone(place),
+                Line::Paused => waiting.put_back(&place),
             }
         }
         self.begin_next();
@@ -74,9 +91,8 @@ impl Executor<'_> {
         }
     }
 
-    /// Serves the clients of one key as long as it has something for them. `false` if a thread that may wait
-    /// must go on.
-    fn serve_line(&mut self, place: &Place, mode: Mode) -> bool {
+    /// Serves the clients of one key as long as it has something for them.
+    fn serve_line(&mut self, place: &Place, mode: Mode) -> Line {
         let (mut behind, mut exhausted) = (0, Vec::new());
         while let Some((ticket, waiter)) = self.server().waiting.next_of(place, behind) {
             behind = ticket;
@@ -89,10 +105,11 @@ impl Executor<'_> {
                 // What one reader of a stream has read already is new to another.
                 Tried::WaitsOn if kind == Kind::Stream => {}
                 Tried::WaitsOn => exhausted.push(kind),
-                Tried::MustWait => return false,
+                Tried::MustWait => return Line::MustWait,
+                Tried::Paused => return Line::Paused,
             }
         }
-        true
+        Line::Served
     }
 
     /// Executes the command of a waiting client once more and writes its batch.
@@ -107,12 +124,17 @@ impl Executor<'_> {
             self.end_again();
             return Tried::MustWait;
         }
+        let pausing = &self.server().pausing;
+        if pausing.is_used() && pausing.is_on(self.server().now_ms()) {
+            self.end_again();
+            return Tried::Paused;
+        }
         let calling = Calling::Woken(&place.1);
         let step = self.call(&mut session, waiter.command, handler, &arguments, &mut reply, mode, calling);
         let tried = match step {
             Step::Next => self.write_served(place, ticket, waiter, reply),
             Step::MustWait => Tried::MustWait,
-            Step::Blocked(_) | Step::NeedsAllStripes | Step::Undone(_) => Tried::WaitsOn,
+            Step::Blocked(_) | Step::Paused | Step::NeedsAllStripes | Step::Undone(_) => Tried::WaitsOn,
         };
         self.end_again();
         tried

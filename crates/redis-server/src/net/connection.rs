@@ -1,7 +1,9 @@
 //! A connection: bytes become requests, requests become replies, replies become bytes.
 
 use super::socket::Socket;
+use crate::client_line::write_line;
 use crate::clients::{Client, Shown, shown_address};
+use crate::config::buffer_limits::ClientClass;
 use crate::execute::group::{End, Executor, Mode, OUTPUT_HIGH_BYTES};
 use crate::execute::requests::Requests;
 use crate::server::Server;
@@ -17,8 +19,13 @@ use std::sync::atomic::Ordering;
 /// Unsent bytes down to which a client must take replies before its requests are executed again.
 const OUTPUT_LOW_BYTES: usize = 64 << 10;
 
-/// Unsent bytes beyond which a client that gets messages is disconnected: messages cannot be held back.
+/// Unsent bytes beyond which a client that gets messages is disconnected, if its class has no limit and it
+/// subscribes to nothing: invalidations and lines of MONITOR cannot be held back.
 const MAX_PUSHED_BYTES: usize = 32 << 20;
+
+/// Unsent bytes that do not count for `client-output-buffer-limit`: Redis has a buffer of this size for each
+/// client, and counts what does not fit.
+const UNCOUNTED_BYTES: usize = 16 << 10;
 
 /// Bytes of buffers that a client without requests keeps: 10,000 idle clients take 40 MiB at most.
 const KEPT_BYTES: usize = 2 << 10;
@@ -72,6 +79,8 @@ enum Stage {
     Away,
     /// A command waits for its keys.
     Blocked,
+    /// A command waits for the end of a pause.
+    Paused,
     /// The connection is to be removed.
     Closed,
 }
@@ -102,6 +111,7 @@ pub(crate) struct Connection {
     stage: Stage,
     /// Replies that wait until the device has everything up to these numbers.
     held: VecDeque<(SeqNo, Vec<u8>)>,
+    held_bytes: usize,
     /// Replies to send, and how many bytes of the first are sent.
     unsent: VecDeque<Piece>,
     sent_of_first: usize,
@@ -116,6 +126,10 @@ pub(crate) struct Connection {
     /// Messages of channels that came while the slow lane had the work.
     pushes: Vec<Arc<[u8]>>,
     pushes_bytes: usize,
+    /// Whether the client gets messages of channels.
+    is_subscriber: bool,
+    /// Since when it has had more output than the soft limit of its class, in milliseconds since 1970.
+    over_soft_since_ms: Option<u64>,
     pub(crate) blocked_until_ms: Option<u64>,
     /// The reply that ended a wait before the slow lane had returned the work that began it.
     early_reply: Option<Vec<u8>>,
@@ -146,6 +160,7 @@ impl Connection {
             work: Some(Box::new(work)),
             stage: Stage::Open,
             held: VecDeque::new(),
+            held_bytes: 0,
             unsent: VecDeque::new(),
             sent_of_first: 0,
             unsent_bytes: 0,
@@ -155,6 +170,8 @@ impl Connection {
             has_ended: false,
             pushes: Vec::new(),
             pushes_bytes: 0,
+            is_subscriber: false,
+            over_soft_since_ms: None,
             blocked_until_ms: None,
             early_reply: None,
             handshake_ends_ns: None,
@@ -223,13 +240,15 @@ impl Connection {
         match self.stage {
             Stage::Away => false,
             Stage::Blocked => true,
+            Stage::Paused => is_idle,
             Stage::Open | Stage::Closed => is_idle && !self.can_go_on(),
         }
     }
 
-    /// Whether execution stopped at full output that has been taken meanwhile.
+    /// Whether execution stopped at full output that has been taken meanwhile, or for a pause that is over.
     fn can_go_on(&self) -> bool {
-        let stopped = self.work.as_ref().is_some_and(|work| work.end == End::OutputFull);
+        let stopped =
+            self.work.as_ref().is_some_and(|work| matches!(work.end, End::OutputFull | End::Paused));
         self.stage == Stage::Open && stopped && self.unsent_bytes <= OUTPUT_LOW_BYTES
     }
 
@@ -237,7 +256,9 @@ impl Connection {
         let has_room = match (&self.stage, &self.work) {
             (Stage::Open, Some(work)) => work.end == End::Done && !work.session.closes_after_reply,
             // An end of the connection is noticed even while it waits.
-            (Stage::Blocked, Some(work)) => work.requests.waiting_bytes() < WAITING_INPUT_BYTES,
+            (Stage::Blocked | Stage::Paused, Some(work)) => {
+                work.requests.waiting_bytes() < WAITING_INPUT_BYTES
+            }
             _ => false,
         };
         has_room && self.unsent_bytes <= OUTPUT_HIGH_BYTES && !self.has_ended
@@ -286,22 +307,25 @@ impl Connection {
         self.client.query_bytes.store(work.requests.waiting_bytes() as u64, Ordering::Relaxed);
         self.client.active_ms.store(server.now_ms(), Ordering::Relaxed);
         self.client.note_last_command(work.session.last_command);
-        let is_blocked = matches!(work.end, End::Blocked(_));
+        let is_blocked = matches!(work.end, End::Blocked(_) | End::Paused);
         let version = (work.session.shown_version(), is_blocked);
         if self.shown_version != Some(version) {
             self.shown_version = Some(version);
             *self.client.shown.lock() = Shown { is_blocked, ..work.session.shown() };
         }
+        self.is_subscriber = work.session.is_subscribed();
         if !work.out.is_empty() {
             let bytes = std::mem::take(&mut work.out);
             let needed = server.needed_durable();
             match needed {
                 None if self.held.is_empty() => self.queue(Piece::Own(bytes)),
-                needed => self.held.push_back((needed.unwrap_or(SeqNo::ZERO), bytes)),
+                needed => self.hold(needed.unwrap_or(SeqNo::ZERO), bytes),
             }
+            self.enforce_output_limit(server);
         }
         let Some(work) = &mut self.work else { return false };
         match work.end {
+            _ if self.stage == Stage::Closed => false,
             End::Done => {
                 if work.requests.is_empty() && work.requests.memory_bytes() > KEPT_BYTES {
                     work.requests.shrink();
@@ -315,7 +339,19 @@ impl Connection {
                 self.blocked_until_ms = until_ms;
                 false
             }
+            End::Paused => {
+                // A pause that is over has taken the client out of its line, and goes on at once.
+                if server.pausing.is_waiting(self.client.id) {
+                    self.stage = Stage::Paused;
+                }
+                false
+            }
         }
+    }
+
+    fn hold(&mut self, needed: SeqNo, bytes: Vec<u8>) {
+        self.held_bytes += bytes.len();
+        self.held.push_back((needed, bytes));
     }
 
     fn queue(&mut self, piece: Piece) {
@@ -331,6 +367,7 @@ impl Connection {
                 return;
             }
             if let Some((_, bytes)) = self.held.pop_front() {
+                self.held_bytes -= bytes.len();
                 self.queue(Piece::Own(bytes));
             }
         }
@@ -359,7 +396,41 @@ impl Connection {
                 Err(error) => self.note_write_error(&error),
             }
         }
-        self.client.output_bytes.store(self.unsent_bytes as u64, Ordering::Relaxed);
+        self.client.output_bytes.store(self.output_bytes() as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes that wait to be sent.
+    fn output_bytes(&self) -> usize {
+        self.unsent_bytes + self.held_bytes + self.pushes_bytes
+    }
+
+    /// Ends the connection if more waits to be sent than `client-output-buffer-limit` lets its class have.
+    pub(crate) fn enforce_output_limit(&mut self, server: &Server) {
+        let class = if self.is_subscriber { ClientClass::PubSub } else { ClientClass::Normal };
+        let (limit, bytes) =
+            (server.output_limits.of(class), self.output_bytes().saturating_sub(UNCOUNTED_BYTES) as u64);
+        let is_beyond = |limit_bytes| limit_bytes > 0 && bytes >= limit_bytes;
+        let mut is_over = is_beyond(limit.hard_bytes);
+        if is_beyond(limit.soft_bytes) {
+            let now_ms = server.now_ms();
+            let since_ms = *self.over_soft_since_ms.get_or_insert(now_ms);
+            is_over |= now_ms.saturating_sub(since_ms) > limit.soft_s * 1000;
+        } else {
+            self.over_soft_since_ms = None;
+        }
+        if is_over && self.stage != Stage::Closed {
+            self.close_for_output(server);
+        }
+    }
+
+    #[cold]
+    fn close_for_output(&mut self, server: &Server) {
+        self.stage = Stage::Closed;
+        let mut line = Vec::new();
+        self.client.output_bytes.store(self.output_bytes() as u64, Ordering::Relaxed);
+        write_line(&self.client, &self.client.shown.lock(), server.now_ms(), &mut line);
+        let line = String::from_utf8_lossy(line.trim_ascii_end());
+        tracing::warn!("Client {line} scheduled to be closed ASAP for overcoming of output buffer limits.");
     }
 
     fn note_write_error(&mut self, error: &io::Error) {
@@ -383,7 +454,7 @@ impl Connection {
         }
         self.pushes_bytes = 0;
         for bytes in std::mem::take(&mut self.pushes) {
-            self.push(bytes);
+            self.push(bytes, server);
         }
     }
 
@@ -409,10 +480,20 @@ impl Connection {
         self.after_execution(server);
     }
 
+    /// The pause is over that held the client's command back.
+    pub(crate) fn end_pause(&mut self) {
+        if self.stage == Stage::Paused {
+            self.stage = Stage::Open;
+        }
+    }
+
     /// Bytes that answer no request.
-    pub(crate) fn push(&mut self, bytes: Arc<[u8]>) {
-        if self.unsent_bytes + self.pushes_bytes > MAX_PUSHED_BYTES {
-            self.stage = Stage::Closed;
+    pub(crate) fn push(&mut self, bytes: Arc<[u8]>, server: &Server) {
+        let is_limited = self.is_subscriber || server.output_limits.of(ClientClass::Normal).hard_bytes > 0;
+        if !is_limited && self.output_bytes() > MAX_PUSHED_BYTES {
+            self.close_for_output(server);
+        }
+        if self.stage == Stage::Closed {
             return;
         }
         // Behind the replies of what is being executed, and never within one.
@@ -421,10 +502,11 @@ impl Connection {
             self.pushes.push(bytes);
         } else if let Some((needed, _)) = self.held.back() {
             let needed = *needed;
-            self.held.push_back((needed, bytes.to_vec()));
+            self.hold(needed, bytes.to_vec());
         } else {
             self.queue(Piece::Shared(bytes));
         }
+        self.enforce_output_limit(server);
     }
 
     /// Reads what has been received for the last time. The connection ends when that is answered.
@@ -457,6 +539,11 @@ impl Connection {
     /// Ends the connection without further replies.
     pub(crate) fn close(&mut self) {
         self.stage = Stage::Closed;
+    }
+
+    /// Whether the connection is to be removed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.stage == Stage::Closed
     }
 
     /// Whether replies wait for a flush.

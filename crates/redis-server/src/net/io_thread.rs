@@ -122,6 +122,7 @@ impl<'s> IoThread<'s> {
                     self.next_idle_look_ns = now_ns + IDLE_LOOK.as_nanos() as u64;
                     self.close_idle();
                     self.close_handshakes(now_ns);
+                    self.close_full();
                 }
             }
             self.serve_waiting();
@@ -181,7 +182,8 @@ impl<'s> IoThread<'s> {
                     let Some(connection) = &mut self.connections[place] else { continue };
                     match message {
                         Message::WaitOver(reply) => connection.end_wait(reply, self.server),
-                        Message::Push(bytes) => connection.push(bytes),
+                        Message::Push(bytes) => connection.push(bytes, self.server),
+                        Message::PauseOver => connection.end_pause(),
                         Message::Close => connection.close(),
                     }
                     self.advance(place);
@@ -286,8 +288,20 @@ impl<'s> IoThread<'s> {
         }
     }
 
-    /// Ends waits whose time is up.
+    /// Closes connections whose clients have had too much output for too long.
+    fn close_full(&mut self) {
+        for place in 0..self.connections.len() {
+            let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
+            connection.enforce_output_limit(self.server);
+            if connection.is_closed() {
+                self.remove(place);
+            }
+        }
+    }
+
+    /// Ends waits whose time is up, and a pause.
     fn end_waits(&mut self) {
+        self.server.end_pause_if_over();
         if !self.server.waiting.is_used() {
             return;
         }

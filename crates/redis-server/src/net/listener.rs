@@ -145,6 +145,8 @@ impl Listener {
         }
         let port = |addresses: Vec<SocketAddr>| addresses.first().map_or(0, SocketAddr::port);
         server.note_listening(port(self.addresses()?), port(self.tls_addresses()?), self.stop.clone());
+        // A server that was not configured has the default.
+        server.fit_max_clients();
         let mut inboxes = Vec::new();
         let mut polls = Vec::new();
         for _ in 0..self.config.io_threads.max(1) {
@@ -270,10 +272,11 @@ impl<'s> Threads<'s> {
         })?;
         named("redis-expiry").spawn_scoped(scope, || {
             let (interest, touch) = (|| server.interest(), |told: &Told| server.touch(told, 0));
-            server.background.run(&server.store, &interest, &touch, &|told| {
-                // A thread of connections serves the clients that wait for it.
+            // A thread of connections serves the clients that wait for it.
+            let tell = |told: &Told| {
                 server.after_commit(told);
-            });
+            };
+            server.background.run(&server.store, &interest, &touch, &tell, &|sweep| server.time_sweep(sweep));
         })?;
         named("redis-checkpoint").spawn_scoped(scope, || server.checkpoints.run(server.store.database()))?;
         Ok(())

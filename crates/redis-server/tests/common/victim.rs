@@ -58,9 +58,21 @@ impl Victim {
     /// Starts a server with directives. The test `serves_when_it_is_asked_to` of the same file calls
     /// [`serve_if_asked`].
     pub(crate) fn start(name: &str, directives: &str) -> Self {
+        Self::started_by(Command::new(std::env::current_exe().expect("this program")), name, directives)
+    }
+
+    /// The same with so many descriptors for the process.
+    pub(crate) fn with_files(name: &str, directives: &str, files: u32) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")]);
+        command.arg(std::env::current_exe().expect("this program"));
+        Self::started_by(command, name, directives)
+    }
+
+    fn started_by(mut command: Command, name: &str, directives: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("esker-redis-{name}-{}", std::process::id()));
         std::fs::remove_dir_all(&directory).ok();
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
+        let mut child = command
             .args(["serves_when_it_is_asked_to", "--exact", "--nocapture"])
             .env(DIRECTORY, &directory)
             .env(DIRECTIVES, directives)

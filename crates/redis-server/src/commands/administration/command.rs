@@ -7,31 +7,31 @@ use crate::reply_tree::write_reply;
 use esker_redis_commands::describe;
 
 pub(super) fn all(call: &mut Call<'_, '_>) -> Outcome {
-    write_reply(&mut call.reply, describe::all())
+    write_reply(&mut call.reply, describe::all(call.server.names()))
 }
 
 pub(super) fn count(call: &mut Call<'_, '_>) -> Outcome {
-    write_reply(&mut call.reply, describe::count())
+    write_reply(&mut call.reply, describe::count(call.server.names()))
 }
 
 pub(super) fn docs(call: &mut Call<'_, '_>) -> Outcome {
-    write_reply(&mut call.reply, describe::docs(&call.args[2..]))
+    write_reply(&mut call.reply, describe::docs(call.server.names(), &call.args[2..]))
 }
 
 pub(super) fn getkeys(call: &mut Call<'_, '_>) -> Outcome {
-    write_reply(&mut call.reply, describe::getkeys(&call.args[2..], false))
+    write_reply(&mut call.reply, describe::getkeys(call.server.names(), &call.args[2..], false))
 }
 
 pub(super) fn getkeys_and_flags(call: &mut Call<'_, '_>) -> Outcome {
-    write_reply(&mut call.reply, describe::getkeys(&call.args[2..], true))
+    write_reply(&mut call.reply, describe::getkeys(call.server.names(), &call.args[2..], true))
 }
 
 pub(super) fn info(call: &mut Call<'_, '_>) -> Outcome {
-    write_reply(&mut call.reply, describe::info(&call.args[2..]))
+    write_reply(&mut call.reply, describe::info(call.server.names(), &call.args[2..]))
 }
 
 pub(super) fn list(call: &mut Call<'_, '_>) -> Outcome {
-    write_reply(&mut call.reply, describe::list(&call.args[2..]))
+    write_reply(&mut call.reply, describe::list(call.server.names(), &call.args[2..]))
 }
 
 pub(super) fn help(call: &mut Call<'_, '_>) -> Outcome {

@@ -1,6 +1,5 @@
 //! BITFIELD: integers of any width at any bit of a string.
 
-use super::LONGEST_STRING_BYTES;
 use crate::call::Call;
 use crate::failure::{Outcome, SYNTAX};
 use esker_redis_data::bits::{FieldType, Overflow, get_field, increment_field, parse_offset, set_field};
@@ -56,7 +55,7 @@ fn operations(call: &Call<'_, '_>) -> Outcome<Vec<FieldOperation>> {
         let field = FieldType::parse(call.args[position + 1]).ok_or(
             "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
         )?;
-        let offset = parse_offset(call.args[position + 2], field, LONGEST_STRING_BYTES)
+        let offset = parse_offset(call.args[position + 2], field, call.server.longest_string_bytes())
             .ok_or("ERR bit offset is not an integer or out of range")?;
         let action = match () {
             () if reads => Action::Get,

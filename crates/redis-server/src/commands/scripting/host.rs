@@ -2,7 +2,7 @@
 
 use super::log;
 use crate::call::Call;
-use crate::checks::{self, locks_everything};
+use crate::checks::{self, is_replicated, locks_everything};
 use crate::commands::{self, Handler};
 use crate::failure::{Failure, engine_error_text};
 use crate::observer::Observer;
@@ -12,7 +12,7 @@ use crate::session::Session;
 use esker::parts::env::Clock;
 use esker_lua::{Host, LogLevel};
 use esker_redis_commands::acl::Context;
-use esker_redis_commands::{Command, CommandFlags, KeyRef, keys, resolve};
+use esker_redis_commands::{Command, CommandFlags, KeyRef, keys};
 use esker_redis_store::Txn;
 use esker_redis_store::locks::Stripe;
 use esker_resp::writer::{Protocol, ReplyWriter};
@@ -56,7 +56,11 @@ pub(super) struct ScriptHost<'r, 's> {
 impl ScriptHost<'_, '_> {
     /// The command of `redis.call`, if it may run in this script.
     fn checked(&mut self, arguments: &[&[u8]]) -> Result<(&'static Command, Handler), Vec<u8>> {
-        let command = resolve(arguments).ok_or(&b"ERR Unknown Redis command called from script"[..])?;
+        let command = self
+            .server
+            .names()
+            .resolve(arguments)
+            .ok_or(&b"ERR Unknown Redis command called from script"[..])?;
         if !command.accepts(arguments.len()) {
             return Err(b"ERR Wrong number of args calling Redis command from script".to_vec());
         }
@@ -93,11 +97,6 @@ impl ScriptHost<'_, '_> {
             |key: &KeyRef| declared.binary_search(&stripes.of(db, arguments[key.position])).is_ok();
         self.keys.iter().all(is_declared)
     }
-}
-
-/// Whether Redis may send a command that changes no key to replicas, and so refuses it to read-only scripts.
-fn is_replicated(command: &Command) -> bool {
-    matches!(command.name(), "publish" | "spublish" | "pfcount")
 }
 
 impl Host for ScriptHost<'_, '_> {
@@ -170,7 +169,7 @@ impl Host for ScriptHost<'_, '_> {
     }
 
     fn may_call(&mut self, arguments: &[&[u8]]) -> Option<bool> {
-        let command = resolve(arguments)?;
+        let command = self.server.names().resolve(arguments)?;
         Some(checks::may_run(self.server, self.session, command, arguments))
     }
 

@@ -4,6 +4,7 @@ use super::host::LoadHost;
 use crate::call::Call;
 use crate::failure::{Failure, Outcome};
 use crate::scripts::with_engine;
+use crate::server::Server;
 use esker_lua::{Engine, Libraries, Library};
 use esker_redis_store::Txn;
 use esker_redis_store::layout::{Space, system};
@@ -22,17 +23,22 @@ pub(super) fn engine<R>(work: impl FnOnce(&mut Engine) -> Result<R, Vec<u8>>) ->
 
 /// The libraries.
 pub(super) fn libraries(call: &Call<'_, '_>) -> Outcome<Arc<Libraries>> {
-    if let Some(libraries) = call.server.scripting.libraries() {
+    libraries_of(call.server)
+}
+
+/// The libraries of a server.
+pub(super) fn libraries_of(server: &Server) -> Outcome<Arc<Libraries>> {
+    if let Some(libraries) = server.scripting.libraries() {
         return Ok(libraries);
     }
-    let _changing = call.server.scripting.changing();
+    let _changing = server.scripting.changing();
     let mut read = Libraries::default();
-    for item in call.server.store.space(Space::System).prefix([system::LIBRARY]) {
+    for item in server.store.space(Space::System).prefix([system::LIBRARY]) {
         let (_, code) = item?;
-        let mut host = LoadHost::new(call.server);
+        let mut host = LoadHost::new(server);
         engine(|engine| read.load(engine, &code, false, &mut host))?;
     }
-    Ok(call.server.scripting.set_libraries(read))
+    Ok(server.scripting.set_libraries(read))
 }
 
 /// Changes the libraries. `change` gets a copy of them; what it left is stored and then seen.

@@ -1,15 +1,14 @@
 //! APPEND and SETRANGE: changes within a string.
 
-use super::LONGEST_STRING_BYTES;
 use crate::call::Call;
 use crate::failure::{Outcome, STRING_TOO_LONG};
 use esker_redis_store::types::string::{self, Editor};
 use esker_redis_store::{EventClass, Kind};
 
 /// Whether a string may end `bytes` behind `offset`.
-fn check_end(offset: u64, bytes: usize) -> Outcome {
+fn check_end(call: &Call<'_, '_>, offset: u64, bytes: usize) -> Outcome {
     match offset.checked_add(bytes as u64) {
-        Some(end) if end <= LONGEST_STRING_BYTES => Ok(()),
+        Some(end) if end <= call.server.longest_string_bytes() => Ok(()),
         _ => Err(STRING_TOO_LONG.into()),
     }
 }
@@ -24,7 +23,7 @@ pub(super) fn append(call: &mut Call<'_, '_>) -> Outcome {
         }
         Some(record) => {
             let len = string::len(record)?;
-            check_end(len, bytes.len())?;
+            check_end(call, len, bytes.len())?;
             let mut editor = Editor::open(&entry)?;
             editor.write(call.txn, len, bytes)?;
             editor.save(call.txn, &mut entry)?;
@@ -42,7 +41,7 @@ pub(super) fn setrange(call: &mut Call<'_, '_>) -> Outcome {
     let mut entry = call.entry_of(1, Kind::String)?;
     let mut len = entry.record().map_or(Ok(0), string::len)?;
     if !bytes.is_empty() {
-        check_end(offset, bytes.len())?;
+        check_end(call, offset, bytes.len())?;
         let mut editor = Editor::open(&entry)?;
         editor.write(call.txn, offset, bytes)?;
         len = editor.len();

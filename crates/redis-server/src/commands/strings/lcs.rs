@@ -1,6 +1,6 @@
 //! LCS: the longest common subsequence of two strings.
 
-use super::{LONGEST_STRING_BYTES, syntax};
+use super::syntax;
 use crate::call::Call;
 use crate::failure::{Failure, Outcome};
 use esker_redis_data::lcs::{self, Lcs, LcsTooLong};
@@ -60,7 +60,7 @@ pub(super) fn lcs(call: &mut Call<'_, '_>) -> Outcome {
         let len = record.map_or(Ok(0), string::len)?;
         cells = cells.saturating_mul(len + 1);
     }
-    if cells.saturating_mul(REDIS_CELL_BYTES) > LONGEST_STRING_BYTES {
+    if cells.saturating_mul(REDIS_CELL_BYTES) > call.server.longest_string_bytes() {
         return Err(too_long(LcsTooLong { cells }));
     }
     let txn = &*call.txn;
