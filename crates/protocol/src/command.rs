@@ -41,18 +41,24 @@ pub enum Command {
         /// At most this many pairs of contents; all of them without a limit.
         limit: Option<u64>,
     },
+    /// `use [KEYSPACE]`: work on another keyspace.
+    Use {
+        /// Its name; the protocol's own pairs without one.
+        keyspace: Option<String>,
+    },
     /// `q`: close this connection.
     Quit,
 }
 
-/// The command table: letter and syntax.
-pub const USAGE: [(&str, &str); 7] = [
+/// The command table: name and syntax.
+pub const USAGE: [(&str, &str); 8] = [
     ("p", "p KEY VALUE"),
     ("g", "g KEY"),
     ("r", "r START END"),
     ("d", "d KEY"),
     ("l", "l \"FILE\""),
     ("s", "s [LIMIT]"),
+    ("use", "use [KEYSPACE]"),
     ("q", "q"),
 ];
 
@@ -73,7 +79,7 @@ pub fn parse_line(line: &[u8]) -> Result<Command, ParseError> {
         Some(Word::Bare(name)) => name,
         Some(Word::Quoted(name)) => return Err(ParseError::UnknownCommand(name)),
     };
-    let Some(usage) = USAGE.iter().find(|(letter, _)| letter.as_bytes() == name).map(|(_, usage)| *usage)
+    let Some(usage) = USAGE.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, usage)| *usage)
     else {
         return Err(ParseError::UnknownCommand(name.to_vec()));
     };
@@ -85,6 +91,7 @@ pub fn parse_line(line: &[u8]) -> Result<Command, ParseError> {
         b"d" => Command::Delete { key: arguments.scalar("a key")? },
         b"l" => Command::Load { path: arguments.file()? },
         b"s" => Command::Show { limit: arguments.limit()? },
+        b"use" => Command::Use { keyspace: arguments.keyspace()? },
         _ => Command::Quit,
     };
     arguments.end()?;
@@ -126,6 +133,16 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// A name, bare or in quotes.
+    fn keyspace(&mut self) -> Result<Option<String>, ParseError> {
+        let name = match self.words.next()? {
+            None => return Ok(None),
+            Some(Word::Quoted(bytes)) => bytes,
+            Some(Word::Bare(word)) => word.to_vec(),
+        };
+        String::from_utf8(name).map(Some).map_err(|error| ParseError::BadKeyspace(error.into_bytes()))
+    }
+
     fn limit(&mut self) -> Result<Option<u64>, ParseError> {
         match self.words.next()? {
             None => Ok(None),
@@ -162,7 +179,7 @@ impl Command {
             Command::Put { key, .. } | Command::Get { key } | Command::Delete { key } => Some(key.kind()),
             Command::Range { start, .. } => Some(start.kind()),
             Command::Load { .. } => Some(Kind::Integer),
-            Command::Show { .. } | Command::Quit => None,
+            Command::Show { .. } | Command::Use { .. } | Command::Quit => None,
         }
     }
 }

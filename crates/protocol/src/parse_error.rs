@@ -31,6 +31,8 @@ pub enum ParseError {
     BadLimit(Vec<u8>),
     /// The file of `l` is not a quoted string of UTF-8.
     BadFileName,
+    /// The name of a keyspace is not UTF-8.
+    BadKeyspace(Vec<u8>),
     /// The closing quote is missing.
     OpenString,
     /// Something follows a closing quote without a space.
@@ -44,7 +46,7 @@ impl fmt::Display for ParseError {
         match self {
             ParseError::Blank => write!(f, "the line holds no command"),
             ParseError::UnknownCommand(name) => {
-                write!(f, "unknown command {}; the commands are p, g, r, d, l, s and q", Echo(name))
+                write!(f, "unknown command {}; the commands are p, g, r, d, l, s, use and q", Echo(name))
             }
             ParseError::Missing { what, usage } => write!(f, "{what} is missing; write {usage}"),
             ParseError::Extra { usage } => write!(f, "extra words after the command; write {usage}"),
@@ -62,6 +64,9 @@ impl fmt::Display for ParseError {
             ParseError::BadLimit(word) => write!(f, "{} is not a count; write s or s LIMIT", Echo(word)),
             ParseError::BadFileName => {
                 write!(f, "the file name must be UTF-8 in double quotes; write l \"FILE\"")
+            }
+            ParseError::BadKeyspace(name) => {
+                write!(f, "{} is no name of a keyspace: names are UTF-8", Echo(name))
             }
             ParseError::OpenString => write!(f, "the closing double quote is missing"),
             ParseError::GluedString => write!(f, "a space must follow the closing double quote"),

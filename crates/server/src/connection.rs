@@ -52,7 +52,8 @@ impl Shared {
 /// Serves one client until it leaves, its connection breaks, or `stop` becomes true.
 pub(crate) async fn talk(stream: TcpStream, shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
     let peer = stream.peer_addr();
-    let mut connection = Connection { stream, shared, out: Vec::new() };
+    let executor = shared.executor.clone();
+    let mut connection = Connection { stream, shared, executor, out: Vec::new() };
     match connection.talk(&mut stop).await {
         Ok(()) => drain_and_close(connection.stream).await,
         Err(error) => tracing::debug!(?peer, %error, "a connection broke"),
@@ -82,6 +83,8 @@ async fn drain_and_close(mut stream: TcpStream) {
 struct Connection {
     stream: TcpStream,
     shared: Arc<Shared>,
+    /// Its own, because it remembers which keyspace is in use.
+    executor: Executor,
     out: Vec<u8>,
 }
 
@@ -167,7 +170,7 @@ impl Connection {
                     Begun::Quit
                 }
                 Line::Complete(line) => match parse_line(line) {
-                    Ok(command) => self.shared.executor.begin(command, &mut self.out),
+                    Ok(command) => self.executor.begin(command, &mut self.out),
                     Err(error) => {
                         answer::error(error, &mut self.out);
                         Begun::Answered

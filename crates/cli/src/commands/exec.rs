@@ -20,7 +20,7 @@ pub(crate) fn run(global: &Global, args: &ExecArgs, out: &mut dyn Write) -> Resu
     let input = Caller::default().open_input(&args.file)?;
     let database = super::open(global, |options| options)?;
     let executor = Executor::new(database.clone(), LoadFiles::Anywhere)?;
-    let result = run_file(&executor, input, &args.file.display(), out);
+    let result = run_file(executor, input, &args.file.display(), out);
     let closed = database.close();
     let exit = result?;
     closed?;
@@ -36,11 +36,11 @@ pub(crate) fn run_open(
 ) -> Result<Exit, Failure> {
     let input = caller.open_input(&args.file)?;
     let executor = Executor::new(database.clone(), LoadFiles::Anywhere)?;
-    run_file(&executor, input, &args.file.display(), out)
+    run_file(executor, input, &args.file.display(), out)
 }
 
 pub(crate) fn run_file(
-    executor: &Executor,
+    mut executor: Executor,
     mut input: Input,
     name: &dyn std::fmt::Display,
     mut out: &mut dyn Write,

@@ -17,7 +17,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
 const HELP: &str = "\
-The DSL, on pairs of its own (keys are integers or \"strings\"):
+The DSL, on pairs of its own until `use NAME` (keys are integers or \"strings\"):
   p KEY VALUE   put              r START END   the pairs from START up to END
   g KEY         get              l \"FILE\"      load a file of 32-bit pairs
   d KEY         delete           s [LIMIT]     show counts and contents by level
@@ -26,7 +26,7 @@ The DSL, on pairs of its own (keys are integers or \"strings\"):
 The words of this program, on the keyspace that is in use:
   get, put, delete, scan, count, load, dump, compact, levels, stats, stalls, strategy, advise,
   verify, keyspaces, changes, flush
-  use NAME      work on another keyspace
+  use [NAME]    work on another keyspace; without a name as in the beginning
   help WORD     the options of a word
   quit          leave; so does Ctrl-D
 ";
@@ -48,8 +48,8 @@ enum Word {
     Flush,
     /// Work on another keyspace
     Use {
-        /// Its name; it is created with its first pair
-        name: String,
+        /// Its name; `put` and `load` create it [default: as in the beginning]
+        name: Option<String>,
     },
     /// List the commands
     Help {
@@ -71,6 +71,10 @@ struct Shell<'a> {
     database: Database,
     /// Created with the first DSL command, because it creates the keyspaces of the DSL.
     executor: Option<Executor>,
+    /// The keyspace of the last `use`.
+    used: Option<String>,
+    /// The keyspace of words in the beginning.
+    first: String,
     shape: Shape,
     caller: Caller,
     out: &'a mut dyn Write,
@@ -89,8 +93,7 @@ pub(super) fn run(
     let database = commands::open(global, |options| options)?;
     let control = commands::listen(global, &database, shared);
     let shape = global.shape.or(&Shape::default());
-    let mut shell =
-        Shell { database: database.clone(), executor: None, shape, caller, out, exit: Exit::Done };
+    let mut shell = Shell::new(database.clone(), shape, caller, out);
     let result = match input {
         None if shows_prompt(file) => shell.run_session(global),
         None => shell.run_all(BufReader::new(shell.caller.open_input(Path::new("-"))?.reader)),
@@ -114,13 +117,17 @@ pub(super) fn run_shared(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let input = BufReader::new(caller.open_input(file.unwrap_or(Path::new("-")))?.reader);
-    let (database, caller) = (database.clone(), caller.clone());
-    let mut shell = Shell { database, executor: None, shape, caller, out, exit: Exit::Done };
+    let mut shell = Shell::new(database.clone(), shape, caller.clone(), out);
     shell.run_all(input)?;
     Ok(shell.exit)
 }
 
-impl Shell<'_> {
+impl<'a> Shell<'a> {
+    fn new(database: Database, shape: Shape, caller: Caller, out: &'a mut dyn Write) -> Shell<'a> {
+        let first = shape.keyspace.clone();
+        Shell { database, executor: None, used: None, first, shape, caller, out, exit: Exit::Done }
+    }
+
     fn run_session(&mut self, global: &Global) -> Result<(), Failure> {
         writeln!(self.out, "esker on {}; `help` says what can be typed", global.data().display())?;
         let mut prompt = Prompt::new(names())?;
@@ -160,7 +167,8 @@ impl Shell<'_> {
     fn line(&mut self, line: &[u8]) -> Result<Next, Failure> {
         let trimmed = line.trim_ascii();
         let first = trimmed.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-        let is_dsl = USAGE.iter().any(|(letter, _)| letter.as_bytes() == first);
+        // `use` is a word here, and the DSL is told.
+        let is_dsl = first != b"use" && USAGE.iter().any(|(name, _)| name.as_bytes() == first);
         if first.is_empty() {
             return Ok(Next::Continue);
         }
@@ -184,10 +192,17 @@ impl Shell<'_> {
     }
 
     fn dsl_line(&mut self, line: &[u8]) -> Result<Next, Failure> {
-        let executor = match &self.executor {
+        let executor = match &mut self.executor {
             Some(executor) => executor,
             None => self.executor.insert(Executor::new(self.database.clone(), LoadFiles::Anywhere)?),
         };
+        // For each line anew: a word before it may have created or dropped the keyspace.
+        if let Err(reason) = executor.use_keyspace(self.used.as_deref())
+            && line != b"q"
+        {
+            self.refuse(&reason)?;
+            return Ok(Next::Continue);
+        }
         let outcome = executor.run_line(line, &mut self.out)?;
         if outcome.refused {
             self.exit = Exit::Refused;
@@ -203,7 +218,8 @@ impl Shell<'_> {
                 Ok(Exit::Done)
             }
             Word::Use { name } => {
-                self.shape.keyspace.clone_from(name);
+                self.shape.keyspace.clone_from(name.as_ref().unwrap_or(&self.first));
+                self.used.clone_from(name);
                 Ok(Exit::Done)
             }
             Word::Flush => self.database.flush().map(|()| Exit::Done).map_err(Failure::from),
@@ -264,7 +280,8 @@ impl Shell<'_> {
 pub(super) fn names() -> Vec<String> {
     let words = WordLine::command();
     let words = words.get_subcommands().map(|command| command.get_name().to_owned());
-    words.chain(USAGE.iter().map(|(letter, _)| (*letter).to_owned())).collect()
+    let letters = USAGE.iter().map(|(name, _)| *name).filter(|name| name.len() == 1);
+    words.chain(letters.map(str::to_owned)).collect()
 }
 
 /// The error of a line, in one line.

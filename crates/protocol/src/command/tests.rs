@@ -10,7 +10,7 @@ fn text(bytes: &[u8]) -> Scalar {
 
 #[test]
 fn every_command_parses() {
-    let cases: [(&[u8], Command); 12] = [
+    let cases: [(&[u8], Command); 16] = [
         (b"p 1 2", Command::Put { key: int(1), value: int(2) }),
         (b"p -1 \"two\"", Command::Put { key: int(-1), value: text(b"two") }),
         (b"p \"a b\" 2\r\n", Command::Put { key: text(b"a b"), value: int(2) }),
@@ -23,6 +23,10 @@ fn every_command_parses() {
         (b"l \"dir/a file.bin\"", Command::Load { path: "dir/a file.bin".into() }),
         (b"s", Command::Show { limit: None }),
         (b"s 10\n", Command::Show { limit: Some(10) }),
+        (b"use", Command::Use { keyspace: None }),
+        (b"use cities", Command::Use { keyspace: Some("cities".into()) }),
+        (b"use  17 ", Command::Use { keyspace: Some("17".into()) }),
+        (b"use \"the cities\"\r\n", Command::Use { keyspace: Some("the cities".into()) }),
     ];
     for (line, command) in cases {
         assert_eq!(parse_line(line), Ok(command), "{}", line.escape_ascii());
@@ -38,12 +42,12 @@ fn escapes_are_resolved() {
 
 #[test]
 fn errors_are_one_precise_line() {
-    let cases: [(&[u8], &str); 22] = [
+    let cases: [(&[u8], &str); 25] = [
         (b"", "the line holds no command"),
-        (b"x 1", "unknown command 'x'; the commands are p, g, r, d, l, s and q"),
-        (b"P 1 2", "unknown command 'P'; the commands are p, g, r, d, l, s and q"),
-        (b"put 1 2", "unknown command 'put'; the commands are p, g, r, d, l, s and q"),
-        (b"\"p\" 1 2", "unknown command 'p'; the commands are p, g, r, d, l, s and q"),
+        (b"x 1", "unknown command 'x'; the commands are p, g, r, d, l, s, use and q"),
+        (b"P 1 2", "unknown command 'P'; the commands are p, g, r, d, l, s, use and q"),
+        (b"put 1 2", "unknown command 'put'; the commands are p, g, r, d, l, s, use and q"),
+        (b"\"p\" 1 2", "unknown command 'p'; the commands are p, g, r, d, l, s, use and q"),
         (b"p", "a key is missing; write p KEY VALUE"),
         (b"p 1", "a value is missing; write p KEY VALUE"),
         (b"p 1 2 3", "extra words after the command; write p KEY VALUE"),
@@ -60,6 +64,9 @@ fn errors_are_one_precise_line() {
         (b"r 1 \"b\"", "a range goes from integer to integer or from string to string"),
         (b"s -1", "'-1' is not a count; write s or s LIMIT"),
         (b"s \"1\"", "'1' is not a count; write s or s LIMIT"),
+        (b"use a b", "extra words after the command; write use [KEYSPACE]"),
+        (b"use \xff", "'\\xff' is no name of a keyspace: names are UTF-8"),
+        (b"use \"a\\xFF\"", "'a\\xff' is no name of a keyspace: names are UTF-8"),
         (b"l file", "the file name must be UTF-8 in double quotes; write l \"FILE\""),
         (b"g \"abc", "the closing double quote is missing"),
         (b"g \"abc\"d", "a space must follow the closing double quote"),
@@ -93,7 +100,7 @@ fn no_line_makes_the_parser_panic() {
             *byte = alphabet[rest % alphabet.len()];
             rest /= alphabet.len();
         }
-        for start in ["", "g \"", "p 1 "] {
+        for start in ["", "g \"", "p 1 ", "use "] {
             let line = [start.as_bytes(), &line].concat();
             if let Err(error) = parse_line(&line) {
                 assert!(!error.to_string().contains('\n'));

@@ -7,17 +7,25 @@ use super::range::Range;
 use super::show::Show;
 use crate::load_file::LoadFiles;
 use esker::{Database, Error, Keyspace, WriteBatch, WriteOptions};
-use esker_protocol::{Command, Kind, Scalar, answer, is_blank, parse_line};
+use esker_protocol::{Command, Kind, Layout, Scalar, answer, is_blank, parse_line};
 use std::io::{self, Write};
 
-/// Executes commands on one database; shared by all connections.
+/// Executes the commands of one conversation on a database. A clone begins as the original stands.
 #[derive(Clone, Debug)]
 pub struct Executor {
     database: Database,
     integers: Keyspace,
     texts: Keyspace,
+    /// The keyspace of the last `use`, if it named one.
+    used: Option<Keyspace>,
     load_files: LoadFiles,
 }
+
+/// The name of the keyspaces that hold what clients of Redis see. Their entries refer to each other.
+const REDIS_PREFIX: &str = "redis/";
+
+/// Most names of keyspaces in an error.
+const MAX_NAMES: usize = 20;
 
 /// State of a command after [`Executor::begin`].
 #[derive(Debug)]
@@ -75,14 +83,63 @@ impl Executor {
     pub fn new(database: Database, load_files: LoadFiles) -> esker::Result<Executor> {
         let integers = database.keyspace(Kind::Integer.keyspace())?;
         let texts = database.keyspace(Kind::Text.keyspace())?;
-        Ok(Executor { database, integers, texts, load_files })
+        Ok(Executor { database, integers, texts, used: None, load_files })
     }
 
-    pub(crate) fn keyspace(&self, kind: Kind) -> &Keyspace {
-        match kind {
-            Kind::Integer => &self.integers,
-            Kind::Text => &self.texts,
+    /// The keyspace of pairs whose keys are of this kind, and how it stores them.
+    pub(crate) fn keyspace(&self, keys: Kind) -> (&Keyspace, Layout) {
+        match (&self.used, keys) {
+            (Some(used), _) => (used, Layout::Text),
+            (None, Kind::Integer) => (&self.integers, Layout::Own(keys)),
+            (None, Kind::Text) => (&self.texts, Layout::Own(keys)),
         }
+    }
+
+    /// All keyspaces in use: the one of the last `use`, or both of the protocol.
+    pub(crate) fn keyspaces(&self) -> Vec<(Keyspace, Layout)> {
+        let kinds = if self.used.is_some() { &Kind::ALL[..1] } else { &Kind::ALL[..] };
+        kinds.iter().map(|kind| self.keyspace(*kind)).map(|(of, layout)| (of.clone(), layout)).collect()
+    }
+
+    /// Lets the next commands work on this keyspace, or on the protocol's own pairs.
+    ///
+    /// # Errors
+    /// A sentence about why the keyspace cannot be used. The one in use stays.
+    pub fn use_keyspace(&mut self, name: Option<&str>) -> Result<(), String> {
+        let Some(name) = name else {
+            self.used = None;
+            return Ok(());
+        };
+        if name.starts_with(REDIS_PREFIX) {
+            return Err(format!(
+                "the keyspace '{}' holds entries of Redis; read and write them by the protocol of Redis",
+                name.escape_debug()
+            ));
+        }
+        if Kind::ALL.iter().any(|kind| kind.keyspace() == name) {
+            return Err(format!("'{name}' holds the protocol's own pairs; write use without a name"));
+        }
+        match self.database.open_keyspace(name) {
+            Ok(keyspace) => {
+                self.used = Some(keyspace);
+                Ok(())
+            }
+            Err(Error::NotFound(_)) => Err(self.no_keyspace(name)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn no_keyspace(&self, name: &str) -> String {
+        let is_usable = |name: &String| {
+            !name.starts_with(REDIS_PREFIX) && Kind::ALL.iter().all(|kind| kind.keyspace() != name)
+        };
+        let all: Vec<String> = self.database.keyspaces().into_iter().filter(is_usable).collect();
+        let names = all.iter().take(MAX_NAMES).map(|name| name.escape_debug().to_string());
+        let mut known = names.collect::<Vec<_>>().join(", ");
+        if all.len() > MAX_NAMES {
+            known.push_str(&format!(" and {} more", all.len() - MAX_NAMES));
+        }
+        format!("there is no keyspace '{}'; there are: {known}", name.escape_debug())
     }
 
     pub(crate) fn database(&self) -> &Database {
@@ -91,12 +148,19 @@ impl Executor {
 
     /// Begins a command and appends a short answer to `out`. Does not wait: a write that would stall becomes
     /// a long answer.
-    pub fn begin(&self, command: Command, out: &mut Vec<u8>) -> Begun {
+    pub fn begin(&mut self, command: Command, out: &mut Vec<u8>) -> Begun {
         let long = match command {
             Command::Put { key, value } => return self.put(&key, &value, out),
             Command::Delete { key } => return self.delete(&key, out),
             Command::Get { key } => {
                 self.get(&key, out);
+                return Begun::Answered;
+            }
+            Command::Use { keyspace } => {
+                match self.use_keyspace(keyspace.as_deref()) {
+                    Ok(()) => answer::ok(out),
+                    Err(reason) => answer::error(reason, out),
+                }
                 return Begun::Answered;
             }
             Command::Quit => return Begun::Quit,
@@ -114,15 +178,16 @@ impl Executor {
     }
 
     fn put(&self, key: &Scalar, value: &Scalar, out: &mut Vec<u8>) -> Begun {
-        let kind = key.kind();
+        let (keyspace, layout) = self.keyspace(key.kind());
         let mut batch = self.database.batch();
-        batch.put(self.keyspace(kind), key.borrowed().key_bytes(), value.borrowed().value_bytes(kind));
+        batch.put(keyspace, layout.key_bytes(key.borrowed()), layout.value_bytes(value.borrowed()));
         self.write(batch, out)
     }
 
     fn delete(&self, key: &Scalar, out: &mut Vec<u8>) -> Begun {
+        let (keyspace, layout) = self.keyspace(key.kind());
         let mut batch = self.database.batch();
-        batch.delete(self.keyspace(key.kind()), key.borrowed().key_bytes());
+        batch.delete(keyspace, layout.key_bytes(key.borrowed()));
         self.write(batch, out)
     }
 
@@ -139,11 +204,11 @@ impl Executor {
     }
 
     fn get(&self, key: &Scalar, out: &mut Vec<u8>) {
-        let kind = key.kind();
+        let (keyspace, layout) = self.keyspace(key.kind());
         let before = out.len();
-        let found = self.keyspace(kind).get_with(key.borrowed().key_bytes(), |value| {
+        let found = keyspace.get_with(layout.key_bytes(key.borrowed()), |value| {
             if let Some(value) = value {
-                answer::scalar(esker_protocol::ScalarRef::from_value(kind, value), out);
+                answer::scalar(layout.value(value), out);
             }
             answer::end_of_line(out);
         });
@@ -157,7 +222,7 @@ impl Executor {
     ///
     /// # Errors
     /// Those of writing to `output`, and an answer that failed half-way. Errors of the command are answers.
-    pub fn run_line(&self, line: &[u8], output: &mut impl Write) -> io::Result<Outcome> {
+    pub fn run_line(&mut self, line: &[u8], output: &mut impl Write) -> io::Result<Outcome> {
         let mut out = Vec::new();
         if is_blank(line) {
             return Ok(Outcome::default());

@@ -2,8 +2,7 @@
 
 use super::execute::{Executor, Progress};
 use crate::load_file::{LoadFile, LoadFiles};
-use esker_protocol::scalar::encode_integer;
-use esker_protocol::{Kind, answer, pairs};
+use esker_protocol::{Kind, ScalarRef, answer, pairs};
 use std::io::Read;
 
 /// Pairs of one batch: about half a megabyte of log, so that no batch blocks other writers for long.
@@ -49,9 +48,10 @@ impl Load {
         let mut bytes = vec![0; count as usize * pairs::PAIR_LEN];
         self.file.file.read_exact(&mut bytes).map_err(|error| format!("cannot read it: {error}"))?;
         let mut batch = self.executor.database().batch();
-        let keyspace = self.executor.keyspace(Kind::Integer);
+        let (keyspace, layout) = self.executor.keyspace(Kind::Integer);
         for (key, value) in pairs::decode(&bytes) {
-            batch.put(keyspace, encode_integer(key.into()), encode_integer(value.into()));
+            let (key, value) = (ScalarRef::Integer(key.into()), ScalarRef::Integer(value.into()));
+            batch.put(keyspace, layout.key_bytes(key), layout.value_bytes(value));
         }
         self.executor.database().write(&batch).map_err(|error| error.to_string())?;
         self.loaded += count;

@@ -2,14 +2,14 @@
 
 use super::execute::{Executor, Progress, is_full};
 use esker::{Keyspace, Snapshot};
-use esker_protocol::{Kind, Scalar, ScalarRef, answer};
+use esker_protocol::{Layout, Scalar, answer};
 
 /// A range in progress. Between two pieces it holds the snapshot and a key. Each piece seeks anew, which
 /// costs little beside 64 KiB of pairs, and pins nothing while the client reads slowly.
 #[derive(Debug)]
 pub(super) struct Range {
     keyspace: Keyspace,
-    kind: Kind,
+    layout: Layout,
     snapshot: Snapshot,
     next: Vec<u8>,
     end: Vec<u8>,
@@ -19,13 +19,13 @@ pub(super) struct Range {
 
 impl Range {
     pub(super) fn new(executor: &Executor, start: &Scalar, end: &Scalar) -> Range {
-        let kind = start.kind();
+        let (keyspace, layout) = executor.keyspace(start.kind());
         Range {
-            keyspace: executor.keyspace(kind).clone(),
-            kind,
+            keyspace: keyspace.clone(),
+            layout,
             snapshot: executor.database().snapshot(),
-            next: start.borrowed().key_bytes(),
-            end: end.borrowed().key_bytes(),
+            next: layout.key_bytes(start.borrowed()),
+            end: layout.key_bytes(end.borrowed()),
             begun: false,
         }
     }
@@ -66,8 +66,7 @@ impl Range {
             if std::mem::replace(&mut separator, true) {
                 out.push(b' ');
             }
-            let key = ScalarRef::from_key(self.kind, key);
-            answer::pair(key, ScalarRef::from_value(self.kind, value), out);
+            answer::pair(self.layout.key(key), self.layout.value(value), out);
             cursor.advance()?;
         }
         Ok(true)

@@ -7,19 +7,19 @@
 use super::execute::{Executor, Progress, is_full};
 use esker::metrics::Layer;
 use esker::{Cursor, Keyspace, Snapshot};
-use esker_protocol::{Kind, ScalarRef, answer};
+use esker_protocol::{Layout, answer};
 
 /// Entries walked between two chances to stop.
 const PIECE_ENTRIES: u64 = 32 << 10;
 
 #[derive(Debug)]
 pub(super) struct Show {
-    keyspaces: [(Kind, Keyspace); 2],
+    keyspaces: Vec<(Keyspace, Layout)>,
     snapshot: Snapshot,
     /// Remaining pairs of contents to show.
     limit: u64,
     logical: u64,
-    /// The pairs of each level and kind, by level.
+    /// The pairs of each level and keyspace, by level.
     sections: Vec<Section>,
     phase: Phase,
     /// Position of the walk: the keyspace or section, and the last key visited in it.
@@ -40,7 +40,7 @@ enum Phase {
 
 #[derive(Debug)]
 struct Section {
-    kind: Kind,
+    layout: Layout,
     /// As printed: 0 is memory, the first level on disk is 1.
     level: usize,
     layer: Layer,
@@ -58,7 +58,7 @@ enum PieceEnd {
 impl Show {
     pub(super) fn new(executor: &Executor, limit: Option<u64>) -> Show {
         Show {
-            keyspaces: Kind::ALL.map(|kind| (kind, executor.keyspace(kind).clone())),
+            keyspaces: executor.keyspaces(),
             snapshot: executor.database().snapshot(),
             limit: limit.unwrap_or(u64::MAX),
             logical: 0,
@@ -93,7 +93,7 @@ impl Show {
     }
 
     fn count_logical(&mut self) -> esker::Result<Progress> {
-        let Some((_, keyspace)) = self.keyspaces.get(self.at) else {
+        let Some((keyspace, _)) = self.keyspaces.get(self.at) else {
             self.find_sections()?;
             self.start(Phase::CountLevels);
             return Ok(Progress::More);
@@ -109,10 +109,10 @@ impl Show {
     }
 
     fn find_sections(&mut self) -> esker::Result<()> {
-        for (kind, keyspace) in &self.keyspaces {
+        for (keyspace, layout) in &self.keyspaces {
             for layer in keyspace.at(&self.snapshot).layers()? {
                 let level = layer.depth();
-                self.sections.push(Section { kind: *kind, level, layer, pairs: 0 });
+                self.sections.push(Section { layout: *layout, level, layer, pairs: 0 });
             }
         }
         // Stable: within a level integers stay before strings.
@@ -147,7 +147,7 @@ impl Show {
             answer::end_of_line(out);
             return Ok(Progress::Finished);
         };
-        let (kind, level) = (section.kind, section.level);
+        let (layout, level) = (section.layout, section.level);
         let (limit, open_line) = (&mut self.limit, &mut self.open_line);
         let walked = walk(section.layer.cursor(), &mut self.last, |key, value| {
             match open_line.replace(level) {
@@ -155,12 +155,7 @@ impl Show {
                 Some(_) => answer::end_of_line(out),
                 None => {}
             }
-            answer::pair_of_level(
-                ScalarRef::from_key(kind, key),
-                ScalarRef::from_value(kind, value),
-                level,
-                out,
-            );
+            answer::pair_of_level(layout.key(key), layout.value(value), level, out);
             *limit -= 1;
             *limit > 0 && !is_full(out)
         })?;

@@ -4,7 +4,7 @@
 use super::random_text;
 use esker_env::{Random, SeededRandom};
 use esker_protocol::scalar::{Kind, Scalar, ScalarRef};
-use esker_protocol::{Command, Line, LineBuffer, answer, is_blank, pairs, parse_line};
+use esker_protocol::{Command, Layout, Line, LineBuffer, answer, is_blank, pairs, parse_line};
 
 /// Longest line that the splitter accepts.
 const LIMIT_BYTES: usize = 200;
@@ -80,6 +80,9 @@ fn text_of(command: &Command) -> Vec<u8> {
         Command::Load { path } => ("l", vec![Scalar::Text(path.clone().into_bytes())]),
         Command::Show { limit: None } => ("s", vec![]),
         Command::Show { limit: Some(limit) } => ("s", vec![Scalar::Integer(*limit as i64)]),
+        Command::Use { keyspace } => {
+            ("use", keyspace.iter().map(|name| Scalar::Text(name.clone().into_bytes())).collect())
+        }
         Command::Quit => ("q", vec![]),
     };
     let mut text = letter.as_bytes().to_vec();
@@ -96,15 +99,18 @@ fn text_of(command: &Command) -> Vec<u8> {
     text
 }
 
-/// Checks that any stored bytes are printed on one line, and that stored text prints as that text.
+/// Checks that any stored bytes are printed on one line, that stored text prints as that text, and that other
+/// keyspaces get the bytes themselves.
 fn check_stored(bytes: &[u8]) {
-    for keys in Kind::ALL {
+    let text = ScalarRef::Text(bytes);
+    for layout in [Layout::Own(Kind::Integer), Layout::Own(Kind::Text), Layout::Text] {
         let mut out = Vec::new();
-        answer::pair(ScalarRef::from_key(keys, bytes), ScalarRef::from_value(keys, bytes), &mut out);
+        answer::pair(layout.key(bytes), layout.value(bytes), &mut out);
         assert!(!out.iter().any(u8::is_ascii_control));
-        let text = ScalarRef::Text(bytes);
-        assert_eq!(ScalarRef::from_value(keys, &text.value_bytes(keys)), text);
+        assert_eq!(layout.value(&layout.value_bytes(text)), text);
     }
+    assert_eq!(Layout::Text.key_bytes(text), bytes);
+    assert_eq!(Layout::Text.value_bytes(text), bytes);
 }
 
 fn check_pairs(bytes: &[u8]) {
@@ -121,7 +127,7 @@ pub fn valid(random: &SeededRandom) -> Vec<u8> {
             0 => random.next_u64() as i64,
             _ => random.below(100) as i64 - 50,
         });
-        let command = match random.below(9) {
+        let command = match random.below(10) {
             0 => Command::Get { key: number },
             1 => Command::Range { start: number.clone(), end: number },
             2 => Command::Range { start: text(), end: text() },
@@ -130,6 +136,10 @@ pub fn valid(random: &SeededRandom) -> Vec<u8> {
             5 => Command::Show { limit: (random.below(2) == 0).then(|| random.below(1 << 40)) },
             6 if random.below(5) == 0 => Command::Quit,
             7 => Command::Put { key: text(), value: number },
+            8 => Command::Use {
+                keyspace: (random.below(3) > 0)
+                    .then(|| String::from_utf8_lossy(&random_text(random, 12)).into_owned()),
+            },
             _ => Command::Put { key: number, value: text() },
         };
         bytes.extend_from_slice(&text_of(&command));

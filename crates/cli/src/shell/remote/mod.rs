@@ -24,6 +24,7 @@ The commands of the server:
   p KEY VALUE   put              r START END   the pairs from START up to END
   g KEY         get              l \"FILE\"      load a file that lies with the server
   d KEY         delete           s [LIMIT]     show counts and contents by level
+  use [NAME]    work on another keyspace, without a name on the protocol's own pairs
   q             quit
 Keys and values are integers or \"strings\".
 ";

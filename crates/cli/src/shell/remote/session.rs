@@ -1,13 +1,13 @@
 //! A session with a server at the terminal: one command at a time, connected again when the server went away.
 
 use super::HELP;
-use super::answer::{Form, Lost};
+use super::answer::{self, Form, Lost};
 use super::connection::{Answers, Connection};
 use super::report::Report;
 use crate::failure::{Exit, Failure};
 use crate::shell::prompt::Prompt;
 use esker_protocol::command::USAGE;
-use std::io::Write;
+use std::io::{self, Write};
 
 struct Session {
     connection: Connection,
@@ -15,6 +15,8 @@ struct Session {
     answers: Option<Answers>,
     report: Report,
     lines: u64,
+    /// The last `use` that the server took. A new connection begins with it.
+    used: Option<String>,
 }
 
 pub(super) fn run(connection: Connection, report: Report, out: &mut dyn Write) -> Result<Exit, Failure> {
@@ -22,7 +24,7 @@ pub(super) fn run(connection: Connection, report: Report, out: &mut dyn Write) -
     let mut prompt = Prompt::new(names.collect())?;
     let shown = format!("{}> ", connection.address());
     let answers = Some(connection.answers()?);
-    let mut session = Session { connection, answers, report, lines: 0 };
+    let mut session = Session { connection, answers, report, lines: 0, used: None };
     while let Some(line) = prompt.line(&shown)? {
         session.lines += 1;
         let line = line.trim();
@@ -56,8 +58,11 @@ impl Session {
             Err(error) => Err(Lost::Connection(error)),
         };
         match answered {
-            Ok(_) => {
+            Ok(is_error) => {
                 self.answers = Some(answers);
+                if !is_error && line.split_ascii_whitespace().next() == Some("use") {
+                    self.used = Some(line.to_owned());
+                }
                 self.report.time_of(&sent, out)
             }
             Err(Lost::Output(failure)) => Err(failure),
@@ -71,11 +76,26 @@ impl Session {
         }
     }
 
-    /// The answers of the connection, which is made again if it was lost.
-    fn take_answers(&mut self) -> std::io::Result<Answers> {
-        match self.answers.take() {
-            Some(answers) => Ok(answers),
-            None => self.connection.connect_again(),
+    /// The answers of the connection, which is made again if it was lost. Then the server is told which
+    /// keyspace is in use: without that, the next put would go to another one.
+    fn take_answers(&mut self) -> io::Result<Answers> {
+        if let Some(answers) = self.answers.take() {
+            return Ok(answers);
         }
+        let mut answers = self.connection.connect_again()?;
+        if let Some(used) = &self.used {
+            self.connection.send(used)?;
+            let mut said = Vec::new();
+            match answer::copy(&mut answers, Form::Line, &mut said) {
+                Ok(false) => {}
+                Ok(true) => {
+                    let said = String::from_utf8_lossy(&said);
+                    return Err(io::Error::other(format!("`{used}` was answered with {}", said.trim_end())));
+                }
+                Err(Lost::Connection(error)) => return Err(error),
+                Err(Lost::Output(failure)) => return Err(io::Error::other(failure.message().to_owned())),
+            }
+        }
+        Ok(answers)
     }
 }
