@@ -59,7 +59,11 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn workloads(&mut self) -> Result<(), BenchError> {
-        for &workload in &self.settings.workloads {
+        let workloads = self.settings.workloads.len();
+        for (before, &workload) in self.settings.workloads.iter().enumerate() {
+            if !self.report.begins(workload, before + 1, workloads) {
+                break;
+            }
             match workload.group() {
                 Group::BulkLoad if workload == Workload::RawWrite => self.raw_write()?,
                 Group::Fill | Group::BulkLoad => self.fill(workload)?,
@@ -74,6 +78,7 @@ impl Run<'_> {
                 Group::Stall => self.stall_bound()?,
                 _ => self.measure(workload)?,
             }
+            self.report.ends();
         }
         if let Some(memory) = &self.memory {
             self.report.memory(memory)?;

@@ -40,6 +40,22 @@ pub(super) struct TakenTable {
     pub(super) is_new: bool,
 }
 
+/// A file that is being copied, deleted unless it gets its name: also when the report of the progress
+/// unwinds.
+struct Begun<'a> {
+    fs: &'a dyn FileSystem,
+    path: Option<&'a Path>,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(path) = self.path {
+            // The next backup deletes leftovers.
+            let _removed = self.fs.remove_file(path);
+        }
+    }
+}
+
 impl BackupDir {
     /// Holds an existing directory.
     pub(super) fn hold(backups: &Backups) -> Result<BackupDir> {
@@ -175,9 +191,11 @@ impl BackupDir {
         let temporary = self.pool().join(format!("{name}{INCOMPLETE_SUFFIX}"));
         let from = if table.is_own { self.fs() } else { source };
         let data = StoredData { kind, uid, bytes };
+        let mut begun = Begun { fs: self.fs(), path: Some(&temporary) };
         let checksum =
             Transfer { from, to: self.fs() }.copy_verified(&table.path, &temporary, data, progress)?;
         self.fs().rename(&temporary, &home)?;
+        begun.path = None;
         Ok(TakenTable { line: line(checksum), is_new: true })
     }
 

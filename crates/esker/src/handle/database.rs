@@ -18,6 +18,7 @@ use esker_engine::write::write_control::Stalls;
 use esker_engine::write::write_control::stall_report;
 use esker_env::BackgroundRates;
 use esker_options::KeyspaceOptions;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -47,6 +48,14 @@ impl Database {
     /// The engine behind the handle.
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.handle.store
+    }
+
+    /// The directory in which the database was opened, as an absolute path.
+    ///
+    /// The database holds its directory, not the path: when the directory is renamed, the database goes on in
+    /// it, and this path does not lead to it any more.
+    pub fn path(&self) -> &Path {
+        &self.handle.store.dir
     }
 
     // ---- keyspaces

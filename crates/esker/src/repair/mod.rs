@@ -43,4 +43,4 @@ pub use compare::{Comparison, Difference};
 pub use finding::{Finding, KeySpan};
 pub use rebuild::{RepairOptions, repair_directory};
 pub use report::{Doubt, LostRange, RepairBasis, RepairReport, RepairedKeyspace};
-pub use verify::{DirectoryReport, VerifyOptions, verify_directory};
+pub use verify::{DirectoryReport, VerifyOptions, verify_directory, verify_directory_with};

@@ -118,9 +118,22 @@ impl DirectoryReport {
 /// if a newer version wrote part of it, `Io` if a directory cannot be listed. Damage is no error.
 #[doc(alias = "VerifyChecksum")]
 pub fn verify_directory(dir: impl AsRef<Path>, options: &VerifyOptions) -> Result<DirectoryReport> {
+    verify_directory_with(dir, options, |_| {})
+}
+
+/// As [`verify_directory`]; `told` gets the report so far after each table and each blob file.
+///
+/// # Errors
+/// Those of [`verify_directory`].
+pub fn verify_directory_with(
+    dir: impl AsRef<Path>,
+    options: &VerifyOptions,
+    mut told: impl FnMut(&DirectoryReport),
+) -> Result<DirectoryReport> {
     let survey = Survey::of(&options.env, dir.as_ref())?;
     let mut verification = Verification {
         survey: &survey,
+        told: &mut told,
         report: DirectoryReport {
             damage: survey.findings.clone(),
             notes: survey.notes.clone(),
@@ -142,6 +155,7 @@ pub fn verify_directory(dir: impl AsRef<Path>, options: &VerifyOptions) -> Resul
 
 struct Verification<'a> {
     survey: &'a Survey,
+    told: &'a mut dyn FnMut(&DirectoryReport),
     report: DirectoryReport,
 }
 
@@ -152,6 +166,7 @@ impl Verification<'_> {
             let mut shelf = BlobShelf::default();
             for blob in keyspace.version.blob_files().iter() {
                 self.check_blob_file(keyspace, blob, &mut shelf)?;
+                (self.told)(&self.report);
             }
             let mut files: BTreeMap<FileNumber, Vec<&Arc<PartMeta>>> = BTreeMap::new();
             for (_, _, part) in keyspace.version.parts() {
@@ -159,6 +174,7 @@ impl Verification<'_> {
             }
             for parts in files.values() {
                 self.check_table(keyspace, parts, &shelf)?;
+                (self.told)(&self.report);
             }
         }
         Ok(())
@@ -327,6 +343,7 @@ impl Verification<'_> {
     /// Without a manifest every file is checked by what it says of itself.
     fn check_files(&mut self) -> Result<()> {
         for file in self.survey.data.values() {
+            (self.told)(&self.report);
             self.report.bytes += file.bytes;
             if file.kind == FileKind::Blob {
                 self.report.blob_files += 1;

@@ -17,7 +17,12 @@ impl Database {
     #[doc(alias = "VerifyChecksum")]
     #[doc(alias = "check_integrity")]
     pub fn verify(&self) -> Result<VerifyReport> {
-        verify(&self.handle().store)
+        self.verify_with(|_| {})
+    }
+
+    /// As [`Database::verify`]; `told` gets the report so far after each table and each blob file.
+    pub fn verify_with(&self, mut told: impl FnMut(&VerifyReport)) -> Result<VerifyReport> {
+        verify(&self.handle().store, &mut told)
     }
 }
 
@@ -50,16 +55,16 @@ impl VerifyReport {
     }
 }
 
-pub(crate) fn verify(store: &Store) -> Result<VerifyReport> {
+pub(crate) fn verify(store: &Store, told: &mut dyn FnMut(&VerifyReport)) -> Result<VerifyReport> {
     store.check_open()?;
     let mut report = VerifyReport::default();
     for keyspace in store.all_keyspaces().iter() {
-        verify_keyspace(keyspace, &mut report);
+        verify_keyspace(keyspace, &mut report, told);
     }
     Ok(report)
 }
 
-fn verify_keyspace(keyspace: &KeyspaceState, report: &mut VerifyReport) {
+fn verify_keyspace(keyspace: &KeyspaceState, report: &mut VerifyReport, told: &mut dyn FnMut(&VerifyReport)) {
     let view = keyspace.view.load();
     let mut seen = BTreeSet::new();
     for part in view.tree.parts() {
@@ -71,6 +76,7 @@ fn verify_keyspace(keyspace: &KeyspaceState, report: &mut VerifyReport) {
             let file = part.file.path().to_path_buf();
             report.damage.push(Damage { keyspace: keyspace.name().to_string(), file, error });
         }
+        told(report);
     }
     for blob in view.tree.large.iter() {
         if let Err(error) = verify_blob_file(blob, report) {
@@ -78,6 +84,7 @@ fn verify_keyspace(keyspace: &KeyspaceState, report: &mut VerifyReport) {
             let file = blob.path().to_path_buf();
             report.damage.push(Damage { keyspace: keyspace.name().to_string(), file, error });
         }
+        told(report);
     }
     for problem in view.tree.version.problems() {
         let error = Error::internal(problem);
