@@ -2,6 +2,7 @@
 
 mod advise;
 mod changes;
+mod connect;
 mod copies;
 mod experiment;
 mod generate;
@@ -10,6 +11,7 @@ mod ingest;
 mod keyspaces;
 mod merging;
 mod options;
+mod pages;
 mod repair;
 mod serve;
 mod simulate;
@@ -17,6 +19,7 @@ mod strategy;
 
 pub(crate) use advise::AdviseArgs;
 pub(crate) use changes::ChangesArgs;
+pub(crate) use connect::Connect;
 pub(crate) use copies::{
     BackupArgs, BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs,
     ExportArgs, ImportArgs, QuarantineArgs, RestoreArgs,
@@ -28,6 +31,7 @@ pub(crate) use ingest::{BuildTableArgs, IngestArgs};
 pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};
 pub(crate) use options::OptionsArgs;
+pub(crate) use pages::{CompletionsArgs, ManArgs};
 pub(crate) use repair::{RepairArgs, VerifyArgs};
 pub(crate) use serve::{LogFormat, ServeArgs};
 pub(crate) use simulate::SimulateArgs;
@@ -69,6 +73,10 @@ pub(crate) struct Global {
     /// Directory of the database [default: ./esker-data; of `bench` ./esker-bench]
     #[arg(long, visible_alias = "db", global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    /// Let the process that has the database open execute the command: PATH is its control socket, or the
+    /// directory of the database. Of `shell` also HOST:PORT of a server of the text protocol
+    #[arg(long, global = true, value_name = "PATH", value_parser = Connect::parse)]
+    pub(crate) connect: Option<Connect>,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
     /// File with options, in the form of `esker options --toml`; the command line takes precedence
@@ -150,6 +158,19 @@ pub(crate) enum Command {
     Options(OptionsArgs),
     Generate(GenerateArgs),
     Exec(ExecArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+impl Command {
+    /// Whether it works on a database that another process has open.
+    pub(crate) fn can_be_shared(&self) -> bool {
+        match self {
+            Command::Data(_) | Command::Import(_) | Command::Exec(_) | Command::Shell(_) => true,
+            Command::Backup(args) => matches!(args.command, BackupCommand::Create(_)),
+            _ => false,
+        }
+    }
 }
 
 /// Commands on an open database; the shell has them, too.
@@ -200,9 +221,6 @@ On a database, the shell knows the DSL of the server and the words get, put, sca
 type help there. On a server it speaks the DSL; with --json each answer is an \
 object with the command, its answer or error, and the milliseconds until it came.")]
 pub(crate) struct ShellArgs {
-    /// Connect to a server instead of opening a database
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) connect: Option<String>,
     /// Read commands from a file instead of the terminal
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
@@ -219,6 +237,12 @@ pub(crate) struct RemoteArgs {
     /// Try to connect for this time, for a server that is about to start
     #[arg(long, value_name = "TIME", default_value = "0s", hide_default_value = true, value_parser = parse_duration, requires = "connect")]
     pub(crate) wait: Duration,
+}
+
+impl RemoteArgs {
+    fn is_given(self) -> bool {
+        self.timing || !self.wait.is_zero()
+    }
 }
 
 /// Print the value of a key; exit code 1 if it has none

@@ -4,8 +4,9 @@
 //! here ([`crate::control`]).
 
 use crate::failure::Failure;
+use crate::format::human_count;
 use crate::host::{self, Input};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,9 @@ pub(crate) trait Remote: fmt::Debug + Send + Sync {
 
     /// Writes to its standard error.
     fn errors(&self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Whether it has left, or wants the command to end.
+    fn is_gone(&self) -> bool;
 }
 
 /// The caller of a command.
@@ -42,6 +46,20 @@ impl Caller {
     /// Another process.
     pub(crate) fn remote(remote: Arc<dyn Remote>) -> Self {
         Self { remote: Some(remote) }
+    }
+
+    pub(crate) fn is_remote(&self) -> bool {
+        self.remote.is_some()
+    }
+
+    /// Whether what is written to standard output may stand on the terminal that shows progress.
+    pub(crate) fn output_may_be_seen(&self) -> bool {
+        self.is_remote() || host::stdout_is_terminal()
+    }
+
+    /// Whether another process has left, or wants the command to end.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.remote.as_ref().is_some_and(|remote| remote.is_gone())
     }
 
     /// A path that was typed, as this process finds it. `-` stays.
@@ -90,9 +108,18 @@ impl Caller {
     /// Progress in bytes, if standard error is a terminal; without a length it only counts.
     pub(crate) fn progress_bar(&self, len: Option<u64>) -> ProgressBar {
         let template = match len {
-            Some(_) => "{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {msg}",
+            Some(_) => "{bar:24} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {msg}",
             None => "{spinner} {bytes} {binary_bytes_per_sec} {msg}",
         };
+        self.bar(len, template)
+    }
+
+    /// Progress in pairs, as [`Caller::progress_bar`]. The length may be an estimate.
+    pub(crate) fn pairs_bar(&self, len: u64) -> ProgressBar {
+        self.bar(Some(len), "{bar:24} {human_pos}/{human_len} pairs {pairs_per_second}/s {eta} {msg}")
+    }
+
+    fn bar(&self, len: Option<u64>, template: &str) -> ProgressBar {
         let target = match &self.remote {
             None => ProgressDrawTarget::stderr(),
             Some(remote) => match remote.progress_columns() {
@@ -103,7 +130,13 @@ impl Caller {
                 None => ProgressDrawTarget::hidden(),
             },
         };
-        let style = ProgressStyle::with_template(template).expect("the templates are constants");
+        let style = ProgressStyle::with_template(template).expect("the templates are constants").with_key(
+            "pairs_per_second",
+            |state: &ProgressState, out: &mut dyn fmt::Write| {
+                // The writer is a string.
+                let _written = write!(out, "{}", human_count(state.per_sec() as u64));
+            },
+        );
         ProgressBar::with_draw_target(len, target).with_style(style)
     }
 }

@@ -15,6 +15,7 @@ Exit codes:
   4   the system refused: I/O error, database in use, no room, no connection
   5   part of the input was refused: a bad line, a command that was an error
   6   an experiment found something else than its page says
+  130 interrupted by Ctrl-C or SIGTERM; the message says what was done
   70  a defect of esker itself; please report it";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,9 @@ pub(crate) struct Failure {
 
 /// The system refused.
 pub(crate) const SYSTEM_CODE: u8 = SYSTEM;
+
+/// The user interrupted the command: what shells have for SIGINT.
+pub(crate) const INTERRUPTED_CODE: u8 = 130;
 
 const USAGE: u8 = 2;
 const DATA: u8 = 3;
@@ -82,6 +86,17 @@ impl Failure {
         Failure { code: SYSTEM, message: format!("{what}: {error}"), advice: None, is_locked: false }
     }
 
+    /// The user interrupted the command; `so_far` says what it did.
+    pub(crate) fn interrupted(so_far: impl std::fmt::Display) -> Failure {
+        let message = format!("interrupted: {so_far}");
+        Failure { code: INTERRUPTED_CODE, message, advice: None, is_locked: false }
+    }
+
+    /// Nothing answers.
+    pub(crate) fn unreachable(message: impl Into<String>) -> Failure {
+        Failure { code: SYSTEM, message: message.into(), advice: None, is_locked: false }
+    }
+
     /// An experiment found something else than its page says.
     pub(crate) fn finding(message: impl Into<String>) -> Failure {
         Failure { code: FINDING, message: message.into(), advice: None, is_locked: false }
@@ -90,6 +105,14 @@ impl Failure {
     /// A defect of this program.
     pub(crate) fn defect(message: impl Into<String>) -> Failure {
         Failure { code: DEFECT, message: message.into(), advice: None, is_locked: false }
+    }
+
+    /// Several errors as one, with the code of the first; `None` if there are none.
+    pub(crate) fn all(failures: Vec<Failure>) -> Option<Failure> {
+        let messages: Vec<&str> = failures.iter().map(|failure| failure.message.as_str()).collect();
+        let message = messages.join("\nesker: ");
+        let first = failures.into_iter().next()?;
+        Some(Failure { message, ..first })
     }
 
     /// The same error, prefixed with its subject.

@@ -33,6 +33,10 @@ pub(crate) fn stderr() -> Stderr {
     io::stderr()
 }
 
+pub(crate) fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
 pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
@@ -122,6 +126,17 @@ pub(crate) fn content_of(path: &Path) -> Result<Vec<u8>, Failure> {
     let read = open_input(path)?.reader.read_to_end(&mut bytes);
     read.map_err(|error| cannot_read(path, &error))?;
     Ok(bytes)
+}
+
+/// Bytes of the tables and blob files in the directory of a database; 0 if they cannot be listed.
+#[expect(clippy::disallowed_methods, reason = "only a display needs it")]
+pub(crate) fn bytes_of_tables(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory.join("tables")).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(|found| found.is_file())
+        .map(|found| found.len())
+        .sum()
 }
 
 /// The path from the root.

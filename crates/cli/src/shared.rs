@@ -10,16 +10,6 @@ use esker::Database;
 use std::ffi::OsString;
 use std::io::Write;
 
-/// Whether a command works on a database that another process has open.
-pub(crate) fn can_be_shared(command: &Command) -> bool {
-    match command {
-        Command::Data(_) | Command::Import(_) | Command::Exec(_) => true,
-        Command::Shell(args) => args.connect.is_none(),
-        Command::Backup(args) => matches!(args.command, BackupCommand::Create(_)),
-        _ => false,
-    }
-}
-
 /// Runs a command of another process on a database that this process has open.
 pub(crate) fn run(
     database: &Database,
@@ -40,9 +30,7 @@ pub(crate) fn run(
         }
         Command::Import(args) => commands::portable::import_open(database, &caller, args, shape.json, out),
         Command::Exec(args) => commands::exec::run_open(database, &caller, args, out),
-        Command::Shell(args) if args.connect.is_none() => {
-            shell::run_shared(database, args, shape, &caller, out)
-        }
+        Command::Shell(args) => shell::run_shared(database, args, shape, &caller, out),
         _ => Err(Failure::usage("this command needs a database that no other process has open")
             .advise("let the process that has it open end first")),
     }

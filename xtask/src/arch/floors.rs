@@ -141,6 +141,8 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "cargo_metadata", users: &["xtask"] },
     ThirdParty { name: "cc", users: &["esker-lua"] },
     ThirdParty { name: "clap", users: &["esker-cli"] },
+    ThirdParty { name: "clap_complete", users: &["esker-cli"] },
+    ThirdParty { name: "clap_mangen", users: &["esker-cli"] },
     ThirdParty { name: "crc", users: &["esker-redis-data"] },
     ThirdParty { name: "crc32c", users: &["esker-base"] },
     // What memtables are compared with; no product code.
@@ -234,7 +236,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "tonic-prost-build", users: &["xtask"] },
     ThirdParty { name: "tonic-reflection", users: &["esker-grpc"] },
     ThirdParty { name: "tonic-types", users: &["esker-grpc"] },
-    ThirdParty { name: "toml", users: &["esker-options"] },
+    ThirdParty { name: "toml", users: &["esker-options", "esker-cli"] },
     ThirdParty {
         name: "tracing",
         users: &[

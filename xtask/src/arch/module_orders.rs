@@ -166,7 +166,7 @@ pub(super) const ORDERS: &[Order] = &[
         "compaction_filter damage error events resident handle overlay transaction advice changes copy backup ingest \
                   merge open options parts report metrics repair",
     ),
-    tree("esker-protocol", "http lines pairs parse_error scalar answer words command"),
+    tree("esker-protocol", "http lines pairs parse_error scalar layout answer words command"),
     tree(
         "esker-lua",
         "host flags numbers random script lru scripts library raise bridge json_settings state define lua_to_reply \
@@ -234,7 +234,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-cli",
-        "failure format args log log_lines log_limit output host caller json records control commands shell shared",
+        "failure format args log log_lines log_limit output host config_file caller interrupt json records control commands shell shared embedded",
     ),
     tree(
         "esker-testkit",

@@ -4,7 +4,7 @@
 //! grammar. Without this table a mistyped intention (`serve --keyspace users`) would run and do something
 //! else.
 
-use super::{BackupCommand, Cli, Command, DataCommand, Global, ShapeArgs};
+use super::{BackupCommand, Cli, Command, Connect, DataCommand, Global, ShapeArgs};
 use Flag::{Config, Data, Json, Key, Keyspace, Memory, Value};
 
 /// A global option that not every command honours; `--log` is honoured by all.
@@ -39,7 +39,28 @@ const OPEN: &[Flag] = &[Data, Config, Memory];
 /// Refuses the first option on the command line that its command would ignore.
 pub(crate) fn check(cli: &Cli) -> Result<(), String> {
     let given = given_globals(&cli.global).chain(given_shape(&cli.global.shape));
-    refuse_ignored(given, command_name(&cli.command), |flag| is_honoured(&cli.command, flag))
+    let (command, connect) = (&cli.command, cli.global.connect.as_ref());
+    match (command, connect) {
+        (_, None) => refuse_ignored(given, command_name(command), |flag| is_honoured(command, flag)),
+        (Command::Shell(_), Some(Connect::Server(_))) => {
+            refuse_ignored(given, "shell --connect HOST:PORT", |flag| flag == Json)
+        }
+        (_, Some(Connect::Server(address))) => Err(format!(
+            "`{}` is executed over a control socket: --connect takes its path or the directory of the database, \
+             not {address}; `shell` talks to a server at HOST:PORT",
+            command_name(command)
+        )),
+        (Command::Shell(args), Some(Connect::Socket(_))) if args.remote.is_given() => {
+            Err("--timing and --wait are for a server at HOST:PORT".to_owned())
+        }
+        (_, Some(Connect::Socket(_))) if !command.can_be_shared() => {
+            Err(format!("`{}` makes no use of --connect", command_name(command)))
+        }
+        (_, Some(Connect::Socket(_))) => {
+            let name = format!("{} --connect", command_name(command));
+            refuse_ignored(given, &name, |flag| !OPEN.contains(&flag) && is_honoured(command, flag))
+        }
+    }
 }
 
 /// As [`check`], of a line of the shell, whose database is open already.
@@ -81,7 +102,6 @@ fn is_honoured(command: &Command, flag: Flag) -> bool {
         // What is verified need not open.
         Command::Data(DataCommand::Verify(_)) => &[Data, Json],
         Command::Data(command) => return OPEN.contains(&flag) || of_data(command).contains(&flag),
-        Command::Shell(args) if args.connect.is_some() => &[Json],
         Command::Shell(_) => &[Data, Config, Memory, Keyspace, Key, Value, Json],
         Command::Serve(_) | Command::Exec(_) => OPEN,
         Command::Backup(args) => match &args.command {
@@ -96,7 +116,7 @@ fn is_honoured(command: &Command, flag: Flag) -> bool {
         Command::Experiment(_) => &[Data],
         Command::Simulate(_) => &[Data, Json],
         Command::Options(_) => &[Data, Config, Memory, Keyspace, Json],
-        Command::Generate(_) => &[],
+        Command::Generate(_) | Command::Completions(_) | Command::Man(_) => &[],
     };
     honoured.contains(&flag)
 }
@@ -130,7 +150,6 @@ fn command_name(command: &Command) -> &'static str {
     match command {
         Command::Data(command) => data_name(command),
         Command::Serve(_) => "serve",
-        Command::Shell(args) if args.connect.is_some() => "shell --connect",
         Command::Shell(_) => "shell",
         Command::Backup(_) => "backup",
         Command::Restore(_) => "restore",
@@ -144,6 +163,8 @@ fn command_name(command: &Command) -> &'static str {
         Command::Options(_) => "options",
         Command::Generate(_) => "generate",
         Command::Exec(_) => "exec",
+        Command::Completions(_) => "completions",
+        Command::Man(_) => "man",
     }
 }
 
@@ -191,6 +212,10 @@ mod tests {
             "esker get a --keyspace k --key int --value hex --json --data d --memory 1GiB --config c",
             "esker serve --data d --config c --memory 1GiB --log off",
             "esker advise --entries 5 --memory 1GiB --json",
+            "esker stats --connect ./d --json --keyspace k",
+            "esker shell --connect ./d/control.sock --key int",
+            "esker shell --connect 127.0.0.1:8080 --json --timing",
+            "esker backup create b --connect /srv/d",
             "esker backup create b --data d --json",
             "esker simulate --json",
             "esker options --keyspace k --json",
@@ -210,6 +235,10 @@ mod tests {
             ("esker experiment hashes --memory 1GiB", "--memory"),
             ("esker generate --data d", "--data"),
             ("esker shell --connect 127.0.0.1:1 --data d", "--data"),
+            ("esker stats --connect ./d --data d", "--data"),
+            ("esker get a --connect ./d --memory 1GiB", "--memory"),
+            ("esker serve --connect ./d", "--connect"),
+            ("esker restore b --connect ./d", "--connect"),
             ("esker backup verify b --data d", "--data"),
             ("esker import --check f --data d", "--data"),
             ("esker put a b --json", "--json"),
@@ -223,6 +252,14 @@ mod tests {
             let refused = checked(line).expect_err(line);
             assert!(refused.ends_with(&format!("makes no use of {flag}")), "{line}: {refused}");
         }
+    }
+
+    #[test]
+    fn a_server_is_for_the_shell_and_its_options_are_for_a_server() {
+        assert!(
+            checked("esker stats --connect 127.0.0.1:8080").expect_err("no shell").contains("control socket")
+        );
+        assert!(checked("esker shell --connect ./d --timing").expect_err("no server").contains("--timing"));
     }
 
     /// The names in messages are those of the command line.

@@ -13,6 +13,7 @@ Examples:
   esker serve
   redis-cli set user:17 Ada
   esker serve /srv/db --redis 0.0.0.0:6379 --redis-set requirepass SECRET
+  esker serve --config /etc/esker/esker.toml --check-config
   esker serve --dsl off --redis-conf /etc/redis/redis.conf --port 7000
   esker serve --grpc 127.0.0.1:50051
   SERVER_PORT=9000 esker serve --data /srv/db --load-dir /srv/files --redis off
@@ -20,7 +21,9 @@ Examples:
 
 All protocols serve one database; the data of Redis are in keyspaces of their own, whose names begin with \
 redis/. docs/redis.md has the directives, docs/grpc.md the service of gRPC, whose callers are the users of Redis.
-The commands of the text protocol are: p KEY VALUE, g KEY, r START END, d KEY, l \"FILE\", s [LIMIT], q.
+In the file of --config the section [serve] sets each of these options by its name: redis = \"off\", \
+max_clients = 100, and directives below [serve.redis_set].
+The commands of the text protocol are: p KEY VALUE, g KEY, r START END, d KEY, l \"FILE\", s [LIMIT], use [KEYSPACE], q.
 Its clients are not authenticated: listen on loopback only, unless the network is trusted.")]
 pub(crate) struct ServeArgs {
     /// Directory of the database, as --data
@@ -66,6 +69,9 @@ pub(crate) struct ServeArgs {
     /// those that have taken nothing for the longest time are disconnected
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse_bytes)]
     pub(crate) max_unsent: u64,
+    /// Say what is wrong with the configuration, of the file and the command line, and serve nothing
+    #[arg(long)]
+    pub(crate) check_config: bool,
     /// Form of the log's lines [default: text; with --redis-conf that of Redis]
     #[arg(long, value_name = "FORM")]
     pub(crate) log_format: Option<LogFormat>,

@@ -1,14 +1,21 @@
 //! `bench`: measures the database and prints the results.
 
 use crate::args::{BenchArgs, BenchGroup, Global};
+use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
+use crate::format::human_counted;
 use crate::host;
+use crate::interrupt::Interrupt;
 use esker::Durability;
-use esker_bench::report::{JsonLines, Table};
-use esker_bench::{Group, Settings, Victim};
+use esker_bench::report::{
+    AmplificationRow, JsonLines, MemoryBoundRow, MemoryRow, MergeRow, OverwriteRow, Report, Row, Table,
+};
+use esker_bench::{Group, Settings, Victim, Workload};
+use indicatif::ProgressBar;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 pub(crate) fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) -> Result<Exit, Failure> {
     let settings = settings(global, args)?;
@@ -18,11 +25,87 @@ pub(crate) fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) -> Res
         return Ok(Exit::Done);
     }
     if global.shape.json {
-        esker_bench::run(&settings, &mut JsonLines::new(out, host::stderr()))?;
+        measure(&settings, JsonLines::new(out, host::stderr()))
     } else {
-        esker_bench::run(&settings, &mut Table::new(out, host::stderr()))?;
+        measure(&settings, Table::new(out, host::stderr()))
+    }
+}
+
+/// Measures, with the workload that runs on the terminal, until all are done or the user interrupts it.
+fn measure(settings: &Settings, report: impl Report) -> Result<Exit, Failure> {
+    let interrupt = Interrupt::of(&Caller::default())?;
+    let mut shown =
+        Shown { report, interrupt, bar: host::step_bar(settings.workloads.len() as u64), done: 0 };
+    let result = esker_bench::run(settings, &mut shown);
+    shown.bar.finish_and_clear();
+    result?;
+    if shown.done < settings.workloads.len() {
+        let (done, all) = (shown.done, human_counted(settings.workloads.len() as u64, "workload"));
+        return Err(Failure::interrupted(format!("{done} of {all} were measured")));
     }
     Ok(Exit::Done)
+}
+
+/// A report that shows which workload runs, for how long.
+struct Shown<R> {
+    report: R,
+    interrupt: Interrupt,
+    bar: ProgressBar,
+    /// Workloads that ended.
+    done: usize,
+}
+
+impl<R: Report> Shown<R> {
+    /// Writes a result without the bar.
+    fn result(&mut self, write: impl FnOnce(&mut R) -> io::Result<()>) -> io::Result<()> {
+        let (report, bar) = (&mut self.report, &self.bar);
+        bar.suspend(|| write(report))
+    }
+}
+
+impl<R: Report> Report for Shown<R> {
+    fn begins(&mut self, workload: Workload, number: usize, _workloads: usize) -> bool {
+        self.done = number - 1;
+        if self.interrupt.is_set() {
+            return false;
+        }
+        self.bar.set_position(self.done as u64);
+        self.bar.set_message(format!("{}; Ctrl-C ends after it, twice at once", workload.name()));
+        self.bar.enable_steady_tick(Duration::from_secs(1));
+        true
+    }
+
+    fn ends(&mut self) {
+        self.done += 1;
+    }
+
+    fn note(&mut self, text: &str) -> io::Result<()> {
+        self.result(|report| report.note(text))
+    }
+
+    fn row(&mut self, row: &Row) -> io::Result<()> {
+        self.result(|report| report.row(row))
+    }
+
+    fn amplification(&mut self, row: &AmplificationRow) -> io::Result<()> {
+        self.result(|report| report.amplification(row))
+    }
+
+    fn merge(&mut self, row: &MergeRow) -> io::Result<()> {
+        self.result(|report| report.merge(row))
+    }
+
+    fn overwrite(&mut self, row: &OverwriteRow) -> io::Result<()> {
+        self.result(|report| report.overwrite(row))
+    }
+
+    fn memory_bound(&mut self, row: &MemoryBoundRow) -> io::Result<()> {
+        self.result(|report| report.memory_bound(row))
+    }
+
+    fn memory(&mut self, row: &MemoryRow) -> io::Result<()> {
+        self.result(|report| report.memory(row))
+    }
 }
 
 fn settings(global: &Global, args: &BenchArgs) -> Result<Settings, Failure> {

@@ -8,17 +8,17 @@ use crate::args::{
 use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, human_counted, human_time, unix_ms};
+use crate::interrupt::Interrupt;
 use esker::Database;
 use esker::backup::{BackupId, BackupInfo, Backups, CopyProgress, Retention};
-use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 
 pub(super) fn checkpoint(context: &mut Context<'_>, args: &CheckpointArgs) -> Result<Exit, Failure> {
-    let bar = context.caller.progress_bar(Some(0));
-    let report = context.database.checkpoint_with(context.caller.path(&args.target), shown_by(&bar))?;
-    bar.finish_and_clear();
+    let target = context.caller.path(&args.target);
+    let work = |told: Told<'_>| context.database.checkpoint_with(target, told);
+    let report = interruptible(&context.caller, "no checkpoint was made", work)?;
     if context.shape.json {
         let members = json!({
             "seqno": report.seqno.get(),
@@ -77,10 +77,9 @@ pub(crate) fn create_open(
     is_json: bool,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let bar = caller.progress_bar(Some(0));
-    let report = database.backup_with(&Backups::new(caller.path(&args.dir)), shown_by(&bar));
-    bar.finish_and_clear();
-    let report = report?;
+    let backups = Backups::new(caller.path(&args.dir));
+    let left = "no backup was made; tables that were copied whole stay for the next one";
+    let report = interruptible(caller, left, |told| database.backup_with(&backups, told))?;
     if is_json {
         let members = json!({
             "id": report.id.get(), "seqno": report.seqno.get(),
@@ -109,11 +108,9 @@ fn verify(args: &BackupVerifyArgs, is_json: bool, out: &mut dyn Write) -> Result
         None => existing(&backups, &args.dir)?.iter().map(|backup| backup.id).collect(),
     };
     let mut exit = Exit::Done;
-    for id in ids {
-        let bar = Caller::default().progress_bar(Some(0));
-        let found = backups.verify_with(id, shown_by(&bar));
-        bar.finish_and_clear();
-        let found = found?;
+    for (done, &id) in ids.iter().enumerate() {
+        let left = format!("{} were read to their end", human_counted(done as u64, "backup"));
+        let found = interruptible(&Caller::default(), &left, |told| backups.verify_with(id, told))?;
         if !found.is_clean() {
             exit = Exit::Damage;
         }
@@ -173,10 +170,8 @@ pub(crate) fn restore(global: &Global, args: &RestoreArgs, out: &mut dyn Write) 
         }
     };
     let target = global.data();
-    let bar = Caller::default().progress_bar(Some(0));
-    let report = backups.restore_with(id, target, shown_by(&bar));
-    bar.finish_and_clear();
-    let report = report?;
+    let work = |told: Told<'_>| backups.restore_with(id, target, told);
+    let report = interruptible(&Caller::default(), "nothing was restored", work)?;
     if global.shape.or(&Shape::default()).json {
         let members = json!({
             "id": id.get(), "tables": report.tables, "bytes": report.bytes, "seqno": report.seqno.get(),
@@ -227,9 +222,30 @@ fn write_object(out: &mut dyn Write, object: Value) -> Result<(), Failure> {
     }
 }
 
-fn shown_by(bar: &ProgressBar) -> impl FnMut(CopyProgress) + '_ {
-    |progress| {
-        bar.set_length(progress.total_bytes);
-        bar.set_position(progress.done_bytes);
-    }
+/// What a copy calls with its progress.
+type Told<'a> = &'a mut dyn FnMut(CopyProgress);
+
+/// Copies with a bar, until it is done or the user interrupts it; `left` says what is there then.
+fn interruptible<T>(
+    caller: &Caller,
+    left: &str,
+    work: impl FnOnce(Told<'_>) -> esker::Result<T>,
+) -> Result<T, Failure> {
+    let interrupt = Interrupt::of(caller)?;
+    let bar = caller.progress_bar(Some(0));
+    let mut so_far = CopyProgress::default();
+    let result = interrupt.during(|| {
+        work(&mut |progress| {
+            so_far = progress;
+            bar.set_length(progress.total_bytes);
+            bar.set_position(progress.done_bytes);
+            interrupt.leave_if_set();
+        })
+    });
+    bar.finish_and_clear();
+    let interrupted = || {
+        let (done, total) = (human_bytes(so_far.done_bytes), human_bytes(so_far.total_bytes));
+        Failure::interrupted(format!("{left}; {done} of {total} were done"))
+    };
+    Ok(result.ok_or_else(interrupted)??)
 }

@@ -3,9 +3,15 @@
 use super::Context;
 use crate::args::{DumpArgs, FileFormat};
 use crate::failure::{Exit, Failure};
+use crate::format::human_count;
+use crate::interrupt::Interrupt;
 use crate::output::Output;
+use indicatif::ProgressBar;
 use std::io::Write;
 use std::path::Path;
+
+/// Pairs between two updates of the progress bar.
+const PAIRS_PER_TOLD: u64 = 4096;
 
 pub(super) fn run(context: &mut Context<'_>, args: &DumpArgs) -> Result<Exit, Failure> {
     let to_stdout = args.file == Path::new("-");
@@ -21,7 +27,13 @@ pub(super) fn run(context: &mut Context<'_>, args: &DumpArgs) -> Result<Exit, Fa
     };
     let range = context.parse_range(&args.range)?;
     // Before the output is created: a missing keyspace must not overwrite an older dump.
-    let cursor = context.existing_keyspace()?.cursor()?;
+    let keyspace = context.existing_keyspace()?;
+    let cursor = keyspace.cursor()?;
+    let bar = match to_stdout && context.caller.output_may_be_seen() {
+        true => ProgressBar::hidden(),
+        false => context.caller.pairs_bar(keyspace.approximate_size(range.bounds())?.entries),
+    };
+    let interrupt = Interrupt::of(&context.caller)?;
     let mut file = if to_stdout { None } else { Some(Output::create(&context.caller.path(&args.file))?) };
     let out: &mut dyn Write = match &mut file {
         Some(file) => file,
@@ -31,11 +43,25 @@ pub(super) fn run(context: &mut Context<'_>, args: &DumpArgs) -> Result<Exit, Fa
         writeln!(out, "{header}")?;
     }
     let mut writer = format.writer(&context.shape);
-    range.walk(cursor, false, |key, value| {
+    let mut pairs: u64 = 0;
+    let walked = range.walk(cursor, false, |key, value| {
         writer.write(out, key, value)?;
+        pairs += 1;
+        if pairs.is_multiple_of(PAIRS_PER_TOLD) {
+            bar.set_position(pairs);
+            return Ok(!interrupt.is_set());
+        }
         Ok(true)
-    })?;
+    });
+    bar.finish_and_clear();
+    walked?;
     out.flush()?;
+    if interrupt.is_set() {
+        return Err(Failure::interrupted(match to_stdout {
+            true => format!("{} pairs were written", human_count(pairs)),
+            false => format!("{} was not written", args.file.display()),
+        }));
+    }
     file.map_or(Ok(()), Output::complete)?;
     Ok(Exit::Done)
 }

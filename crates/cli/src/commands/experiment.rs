@@ -1,8 +1,10 @@
 //! `experiment`: runs experiments and reports their progress.
 
 use crate::args::{ExperimentArgs, Global};
+use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
 use crate::host;
+use crate::interrupt::Interrupt;
 use esker_experiments::{ExperimentError, Finding, Scale, Settings, Watcher};
 use indicatif::ProgressBar;
 use std::io::{self, Write};
@@ -22,8 +24,16 @@ pub(crate) fn run(global: &Global, args: &ExperimentArgs, out: &mut dyn Write) -
         scratch: global.data.clone().unwrap_or_else(std::env::temp_dir),
         start_child: Some(start_child),
     };
-    let mut findings = Vec::new();
+    let interrupt = Interrupt::of(&Caller::default())?;
+    let (mut findings, mut done) = (Vec::new(), 0);
     for experiment in args.experiments() {
+        if interrupt.is_set() {
+            let checked = findings.len();
+            return Err(Failure::interrupted(format!(
+                "{done} experiments were run, {checked} statements checked"
+            )));
+        }
+        done += 1;
         let mut progress = Progress::new();
         let report = esker_experiments::run(experiment, &settings, &mut progress)?;
         report.print(out)?;

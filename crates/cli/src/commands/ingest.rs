@@ -7,6 +7,7 @@ use crate::args::{BuildTableArgs, Global, IngestArgs, Shape};
 use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, human_counted};
+use crate::interrupt::Interrupt;
 use crate::records::ReadError;
 use esker::KeyspaceOptions;
 use esker::ingest::{IngestMode, IngestOptions, TableWriter};
@@ -23,13 +24,20 @@ pub(super) fn run(context: &mut Context<'_>, args: &IngestArgs) -> Result<Exit, 
     };
     let keyspace = context.keyspace()?;
     let files: Vec<_> = args.files.iter().map(|file| context.caller.path(file)).collect();
+    let interrupt = Interrupt::of(&context.caller)?;
     let bar = context.caller.progress_bar(Some(0));
-    let outcome = keyspace.ingest_with(&files, IngestOptions::new().mode(mode), &mut |progress| {
-        bar.set_length(progress.total_bytes);
-        bar.set_position(progress.done_bytes);
+    let outcome = interrupt.during(|| {
+        keyspace.ingest_with(&files, IngestOptions::new().mode(mode), &mut |progress| {
+            bar.set_length(progress.total_bytes);
+            bar.set_position(progress.done_bytes);
+            if !context.caller.is_remote() {
+                // Copies that are there already have no name. The next open deletes them, and nothing before.
+                interrupt.leave_if_set();
+            }
+        })
     });
     bar.finish_and_clear();
-    let report = outcome?;
+    let report = outcome.ok_or_else(|| Failure::interrupted("nothing was ingested"))??;
     if context.shape.json {
         let counts = [
             ("entries", report.entries),
@@ -54,7 +62,7 @@ pub(crate) fn build_table(
     let format = known_format(&caller, args.format, &args.file, args.header)?;
     let options = with_settings(KeyspaceOptions::default(), &args.set)?;
     let input = caller.open_input(&args.file)?;
-    let bar = caller.progress_bar(input.len);
+    let (bar, interrupt) = (caller.progress_bar(input.len), Interrupt::of(&caller)?);
     let mut reader = format.reader(input.reader, &shape, args.header);
     let mut table = TableWriter::create(&args.table, &options)?;
     let mut pairs = 0;
@@ -77,6 +85,10 @@ pub(crate) fn build_table(
         pairs += 1;
         if pairs % PAIRS_PER_TOLD == 0 {
             bar.set_position(reader.position());
+            if interrupt.is_set() {
+                bar.finish_and_clear();
+                return Err(Failure::interrupted(format!("{} was not written", args.table.display())));
+            }
         }
     };
     bar.finish_and_clear();

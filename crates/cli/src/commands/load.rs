@@ -5,6 +5,7 @@ use crate::args::{FileFormat, LoadArgs, OnError};
 use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
 use crate::format::human_count;
+use crate::interrupt::Interrupt;
 use crate::records::{ReadError, Record, RecordReader};
 use esker::ingest::BulkLoader;
 use esker::parts::base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -27,6 +28,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Fa
     let format = known_format(&context.caller, args.format, &args.file, args.header)?;
     let input = context.caller.open_input(&args.file)?;
     let progress = context.caller.progress_bar(input.len);
+    let interrupt = Interrupt::of(&context.caller)?;
     let keyspace = context.keyspace()?;
     let loader = args.bulk.then(|| keyspace.bulk_load()).transpose()?;
     let mut load = Load {
@@ -41,6 +43,7 @@ pub(super) fn run(context: &mut Context<'_>, args: &LoadArgs) -> Result<Exit, Fa
         batch_size: args.batch_size as usize,
         ttl: args.ttl,
         progress: &progress,
+        interrupt: &interrupt,
         loaded: 0,
         skipped: 0,
         batch: Vec::new(),
@@ -96,6 +99,7 @@ struct Load<'a> {
     batch_size: usize,
     ttl: Option<Duration>,
     progress: &'a ProgressBar,
+    interrupt: &'a Interrupt,
     loaded: u64,
     skipped: u64,
     batch: Vec<Record>,
@@ -120,6 +124,8 @@ impl Load<'_> {
                 Ok(None) => return self.apply(),
                 Err(ReadError::Bad { number, reason }) => self.bad(number, &reason)?,
                 Err(ReadError::Io(error)) => {
+                    // A caller that was interrupted gives no more input.
+                    self.stop_if_interrupted()?;
                     return Err(Failure::system(
                         format_args!("cannot read {} any further: {}", self.name.display(), self.so_far()),
                         &error,
@@ -185,6 +191,7 @@ impl Load<'_> {
         }
         self.loaded += 1;
         if self.loaded.is_multiple_of(PAIRS_PER_TOLD) {
+            self.stop_if_interrupted()?;
             self.progress.set_position(self.reader.position());
             self.progress.set_message(format!("{} pairs", human_count(self.loaded)));
         }
@@ -195,11 +202,29 @@ impl Load<'_> {
     fn finish(&mut self) -> Result<(), Failure> {
         let Some(loader) = self.loader.take() else { return Ok(()) };
         self.progress.set_position(self.reader.position());
-        loader.finish_with(&mut |progress| {
-            let (merged, total) = (human_count(progress.merged), human_count(progress.total));
-            self.progress.set_message(format!("{merged} of {total} pairs sorted"));
-        })?;
+        let finished = self.interrupt.during(|| {
+            loader.finish_with(&mut |progress| {
+                if !self.caller.is_remote() {
+                    // What was written has no name yet. The next open deletes it, and nothing before.
+                    self.interrupt.leave_if_set();
+                }
+                let (merged, total) = (human_count(progress.merged), human_count(progress.total));
+                self.progress.set_message(format!("{merged} of {total} pairs sorted"));
+            })
+        });
+        finished.ok_or_else(|| Failure::interrupted("nothing was loaded"))??;
         Ok(())
+    }
+
+    fn stop_if_interrupted(&self) -> Result<(), Failure> {
+        if !self.interrupt.is_set() {
+            return Ok(());
+        }
+        self.progress.finish_and_clear();
+        Err(Failure::interrupted(match self.loader {
+            Some(_) => "nothing was loaded".to_owned(),
+            None => format!("{} pairs were loaded, and stay", human_count(self.loaded)),
+        }))
     }
 
     fn apply(&mut self) -> Result<(), Failure> {
@@ -216,6 +241,6 @@ impl Load<'_> {
         self.batch_start = self.reader.number() + 1;
         self.progress.set_position(self.reader.position());
         self.progress.set_message(format!("{} pairs", human_count(self.loaded)));
-        Ok(())
+        self.stop_if_interrupted()
     }
 }

@@ -17,6 +17,7 @@ mod load;
 mod maintain;
 mod merging;
 pub(crate) mod options;
+pub(crate) mod pages;
 mod point;
 pub(crate) mod portable;
 mod quarantine;
@@ -31,12 +32,14 @@ mod watch;
 
 use crate::args::{DataCommand, Global, RangeArgs, Shape, StatsArgs};
 use crate::caller::Caller;
-use crate::control::listen::{ControlSocket, SharedRun};
+use crate::config_file::ConfigFile;
+use crate::control::listen::{ControlListener, SharedRun};
 use crate::failure::{Exit, Failure};
 pub(crate) use crate::json::{unprintable, write_json, write_json_pair};
 use esker::parts::base::key::prefix_successor;
 use esker::{Cursor, Database, Keyspace, Options};
 use std::io::Write;
+use std::ops::Bound;
 
 pub(crate) struct Context<'a> {
     pub(crate) database: &'a Database,
@@ -174,14 +177,17 @@ pub(crate) fn open_existing(
 
 /// The options that were given, in a file or on the command line.
 pub(crate) fn configured(global: &Global) -> Result<Options, Failure> {
-    let options = global.config.as_ref().map_or_else(|| Ok(Options::default()), Options::from_file)?;
+    let options = match &global.config {
+        Some(path) => ConfigFile::read(path)?.options()?,
+        None => Options::default(),
+    };
     Ok(global.memory.into_iter().fold(options, Options::memory_budget))
 }
 
 /// Lets commands of other processes work on a database that is open here, until the socket is dropped.
-pub(crate) fn listen(global: &Global, database: &Database, run: SharedRun) -> Option<ControlSocket> {
+pub(crate) fn listen(global: &Global, database: &Database, run: SharedRun) -> Option<ControlListener> {
     let directory = global.data();
-    let opened = ControlSocket::open(database, directory, run);
+    let opened = ControlListener::open(database, directory, run);
     opened
         .inspect_err(|error| {
             let what = "no commands of other processes: the control socket cannot be opened";
@@ -231,6 +237,11 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
+    pub(crate) fn bounds(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let end = self.end.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        (Bound::Included(self.start.clone()), end)
+    }
+
     /// Calls `visit` with the pairs of the range, in key order or reverse, until it returns false.
     pub(crate) fn walk(
         &self,

@@ -5,10 +5,13 @@ use crate::args::{ExportArgs, Global, ImportArgs, Shape};
 use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_counted};
+use crate::interrupt::Interrupt;
 use crate::output::Output;
 use esker::backup::check_export;
 use esker::error::MergeFailure;
 use esker::{Database, Keyspace};
+use indicatif::ProgressBar;
+use std::cell::Cell;
 use std::io::Write;
 use std::path::Path;
 
@@ -50,24 +53,35 @@ pub(super) fn export(context: &mut Context<'_>, args: &ExportArgs) -> Result<Exi
             names.iter().map(|name| context.database.open_keyspace(name)).collect::<Result<_, _>>()?
         }
     };
-    let bar = context.caller.progress_bar(None);
-    let told = |report: esker::backup::ExportReport| bar.set_position(report.written_bytes);
-    let mut skipped = Skipped::default();
-    let mut export = |out: &mut dyn Write| match args.skip_failed_merges {
-        true => context.database.export_skipping(&keyspaces, out, told, |failure| skipped.add(failure)),
-        false => context.database.export(&keyspaces, out, told),
+    let to_stdout = args.file == Path::new("-");
+    let bar = match to_stdout && context.caller.output_may_be_seen() {
+        true => ProgressBar::hidden(),
+        false => context.caller.progress_bar(None),
     };
-    if args.file == Path::new("-") {
+    let interrupt = Interrupt::of(&context.caller)?;
+    let told = |report: esker::backup::ExportReport| {
+        bar.set_position(report.written_bytes);
+        interrupt.leave_if_set();
+    };
+    let mut skipped = Skipped::default();
+    let mut export = |out: &mut dyn Write| {
+        let exported = interrupt.during(|| match args.skip_failed_merges {
+            true => context.database.export_skipping(&keyspaces, out, told, |failure| skipped.add(failure)),
+            false => context.database.export(&keyspaces, out, told),
+        });
+        bar.finish_and_clear();
+        let left = || Failure::interrupted(format!("{} is no whole export", args.file.display()));
+        exported.ok_or_else(left)?.map_err(Failure::from)
+    };
+    if to_stdout {
         // Standard output carries the export, so no report is printed there.
         export(context.out)?;
-        bar.finish_and_clear();
         skipped.report(&context.caller)?;
         return Ok(Exit::Done);
     }
     let mut file = Output::create(&context.caller.path(&args.file))?;
     let report = export(&mut file)?;
     file.complete()?;
-    bar.finish_and_clear();
     skipped.report(&context.caller)?;
     if context.shape.json {
         let counts = [
@@ -118,18 +132,31 @@ fn import_into(
 ) -> Result<Exit, Failure> {
     // Before the database is opened and perhaps created: a missing file must not leave a new database behind.
     let mut input = caller.open_input(&args.file)?;
-    let bar = caller.progress_bar(input.len);
-    let told = |report: esker::backup::ImportReport| bar.set_position(report.read_bytes);
+    let (bar, interrupt) = (caller.progress_bar(input.len), Interrupt::of(caller)?);
+    let so_far = Cell::new(0);
+    let told = |report: esker::backup::ImportReport| {
+        bar.set_position(report.read_bytes);
+        so_far.set(report.entries);
+        interrupt.leave_if_set();
+    };
     let outcome = if args.check {
-        check_export(&mut input.reader, told)
+        interrupt.during(|| check_export(&mut input.reader, told))
     } else {
         let database = open()?;
-        let outcome = database.import(&mut input.reader, told);
+        let outcome = interrupt.during(|| database.import(&mut input.reader, told));
         let closed = close(&database);
-        outcome.and_then(|report| closed.map(|()| report))
+        outcome.map(|outcome| outcome.and_then(|report| closed.map(|()| report)))
     };
     bar.finish_and_clear();
-    let report = outcome.map_err(|error| Failure::from(error).about(args.file.display()))?;
+    let left = || {
+        let pairs = human_counted(so_far.get(), "pair");
+        Failure::interrupted(match args.check {
+            true => format!("{pairs} were checked"),
+            false => format!("{pairs} were imported, and stay"),
+        })
+    };
+    let report =
+        outcome.ok_or_else(left)?.map_err(|error| Failure::from(error).about(args.file.display()))?;
     if is_json {
         let counts = [
             ("keyspaces", report.keyspaces),

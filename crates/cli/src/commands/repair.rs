@@ -2,11 +2,14 @@
 
 use super::{Context, write_json};
 use crate::args::{Global, RepairArgs, Shape, VerifyArgs};
+use crate::caller::Caller;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, human_counted};
+use crate::host;
+use crate::interrupt::Interrupt;
 use esker::repair::{
     Comparison, DirectoryReport, Finding, KeySpan, RepairBasis, RepairOptions, RepairReport, VerifyOptions,
-    repair_directory, verify_directory,
+    repair_directory, verify_directory_with,
 };
 use serde_json::{Value, json};
 use std::io::Write;
@@ -20,7 +23,11 @@ pub(super) fn verify_alone(global: &Global, args: &VerifyArgs, out: &mut dyn Wri
     if let Some(against) = &args.against {
         options = options.against(against);
     }
-    let report = verify_directory(global.data(), &options)?;
+    let report = verified(&Caller::default(), host::bytes_of_tables(global.data()), |told| {
+        verify_directory_with(global.data(), &options, |report| {
+            told(report.tables + report.blob_files, report.bytes, report.damage.len());
+        })
+    })?;
     let exit = if report.is_clean() { Exit::Done } else { Exit::Damage };
     if global.shape.json {
         write_json(out, members(verify_object(&report)))?;
@@ -58,6 +65,31 @@ pub(super) fn verify_alone(global: &Global, args: &VerifyArgs, out: &mut dyn Wri
     Ok(exit)
 }
 
+/// Verifies with a bar, until it is done or the user interrupts it. The work tells after each file how many files
+/// and bytes it has read, and how many places are damaged.
+fn verified<T>(
+    caller: &Caller,
+    total_bytes: u64,
+    work: impl FnOnce(&mut dyn FnMut(u64, u64, usize)) -> esker::Result<T>,
+) -> Result<T, Failure> {
+    let interrupt = Interrupt::of(caller)?;
+    let bar = caller.progress_bar(Some(total_bytes));
+    let mut so_far = (0, 0);
+    let report = interrupt.during(|| {
+        work(&mut |files, bytes, damaged| {
+            so_far = (files, damaged);
+            bar.set_position(bytes);
+            interrupt.leave_if_set();
+        })
+    });
+    bar.finish_and_clear();
+    let interrupted = || {
+        let (files, damaged) = (human_counted(so_far.0, "file"), human_counted(so_far.1 as u64, "place"));
+        Failure::interrupted(format!("{files} read, {damaged} damaged in them; the rest was not read"))
+    };
+    Ok(report.ok_or_else(interrupted)??)
+}
+
 fn show_comparison(out: &mut dyn Write, comparison: &Comparison, against: &str) -> Result<(), Failure> {
     let (same, differing) = (comparison.same, comparison.differing.len() as u64);
     writeln!(
@@ -84,7 +116,13 @@ pub(super) fn verify_open(context: &mut Context<'_>, args: &VerifyArgs) -> Resul
         return Err(Failure::usage("--against compares a database that is not open")
             .advise("leave the shell and run `esker verify --data DIR --against COPY`"));
     }
-    let report = context.database.verify()?;
+    let keyspaces = context.database.metrics().keyspaces;
+    let total_bytes = keyspaces.iter().map(|keyspace| keyspace.table_bytes + keyspace.blob_bytes).sum();
+    let report = verified(&context.caller, total_bytes, |told| {
+        context.database.verify_with(|report| {
+            told(report.tables + report.blob_files, report.bytes, report.damage.len());
+        })
+    })?;
     if context.shape.json {
         let damage: Vec<Value> = report
             .damage

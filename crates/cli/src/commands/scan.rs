@@ -4,7 +4,6 @@ use super::{Context, KeyRange, unprintable, write_json, write_json_pair};
 use crate::args::{CountArgs, ScanArgs};
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count};
-use std::ops::Bound;
 
 pub(super) fn scan(context: &mut Context<'_>, args: &ScanArgs) -> Result<Exit, Failure> {
     let range = context.parse_range(&args.range)?;
@@ -31,7 +30,7 @@ pub(super) fn scan(context: &mut Context<'_>, args: &ScanArgs) -> Result<Exit, F
 pub(super) fn count(context: &mut Context<'_>, args: &CountArgs) -> Result<Exit, Failure> {
     let range = context.parse_range(&args.range)?;
     if args.estimate {
-        return estimate(context, range);
+        return estimate(context, &range);
     }
     let cursor = context.existing_keyspace()?.cursor()?;
     let mut count = 0u64;
@@ -47,9 +46,8 @@ pub(super) fn count(context: &mut Context<'_>, args: &CountArgs) -> Result<Exit,
     Ok(Exit::Done)
 }
 
-fn estimate(context: &mut Context<'_>, range: KeyRange) -> Result<Exit, Failure> {
-    let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
-    let size = context.existing_keyspace()?.approximate_size((Bound::Included(range.start), end))?;
+fn estimate(context: &mut Context<'_>, range: &KeyRange) -> Result<Exit, Failure> {
+    let size = context.existing_keyspace()?.approximate_size(range.bounds())?;
     if context.shape.json {
         let members =
             [("entries", size.entries), ("disk_bytes", size.disk_bytes), ("memory_bytes", size.memory_bytes)];

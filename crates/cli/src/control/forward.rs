@@ -3,24 +3,29 @@
 use super::frame::{self, Kind};
 use super::request::Request;
 use super::socket_path::SocketPath;
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED_CODE};
 use crate::host;
+use signal_hook::consts::signal::{SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of standard input that are sent at once.
 const INPUT_BYTES: usize = 256 << 10;
 
-/// Lets the process that has the database of `directory` open execute this program's command line, and
-/// returns the command's exit code. `None` if no process listens there.
+/// Lets the process that has the database of `directory` open, or that listens on this socket, execute this
+/// program's command line, and returns the command's exit code. `None` if no process listens there.
 pub(crate) fn forward(
     directory: &Path,
     typed: &mut dyn Read,
     out: &mut dyn Write,
 ) -> Result<Option<ExitCode>, Failure> {
-    let Ok(path) = SocketPath::of(directory) else { return Ok(None) };
+    let Ok(path) = SocketPath::find(directory) else { return Ok(None) };
     let Ok(mut stream) = UnixStream::connect(path.path()) else { return Ok(None) };
     let lost = |error| Failure::system("the process that has the database open left", &error);
     let request = Request {
@@ -30,6 +35,7 @@ pub(crate) fn forward(
         arguments: host::arguments(),
     };
     frame::write(&mut stream, Kind::Request, &request.encode()).map_err(lost)?;
+    let stopping = EndAtSignal::listen(&stream)?;
     let (mut bytes, mut input) = (Vec::new(), vec![0; INPUT_BYTES]);
     loop {
         match frame::read(&mut stream, &mut bytes).map_err(lost)? {
@@ -42,8 +48,11 @@ pub(crate) fn forward(
             Kind::WantsInput => {
                 // Output that was asked for with the input is shown first.
                 out.flush()?;
+                stopping.is_reading.store(true, Ordering::SeqCst);
                 let count = read_some(typed, &mut input)?;
-                frame::write(&mut stream, Kind::Input, &input[..count]).map_err(lost)?;
+                stopping.is_reading.store(false, Ordering::SeqCst);
+                // It fails after a signal, too, and then the answer is still to come.
+                let _result = frame::write(&mut stream, Kind::Input, &input[..count]);
             }
             Kind::Exit => {
                 let code = bytes.first().copied().unwrap_or_default();
@@ -51,6 +60,42 @@ pub(crate) fn forward(
             }
             Kind::Request | Kind::Input => return Err(lost(io::ErrorKind::InvalidData.into())),
         }
+    }
+}
+
+/// Tells the process with the database at the first signal that the command should end; its answer says what
+/// was done. The second signal ends this process.
+struct EndAtSignal {
+    handle: Handle,
+    /// The command waits for input that is read here: the first signal ends this process.
+    is_reading: Arc<AtomicBool>,
+}
+
+impl EndAtSignal {
+    fn listen(stream: &UnixStream) -> Result<EndAtSignal, Failure> {
+        let failed = |error| Failure::system("cannot listen to signals", &error);
+        let stream = stream.try_clone().map_err(failed)?;
+        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+        let (handle, is_reading) = (signals.handle(), Arc::new(AtomicBool::new(false)));
+        let reads = Arc::clone(&is_reading);
+        let waiting = std::thread::Builder::new().name("esker-signals".to_owned());
+        let started = waiting.spawn(move || {
+            for (number, _) in signals.forever().enumerate() {
+                if number > 0 || reads.load(Ordering::SeqCst) {
+                    std::process::exit(INTERRUPTED_CODE.into());
+                }
+                // It fails if the process left; then the command ends anyway.
+                let _result = stream.shutdown(Shutdown::Write);
+            }
+        });
+        started.map_err(failed)?;
+        Ok(EndAtSignal { handle, is_reading })
+    }
+}
+
+impl Drop for EndAtSignal {
+    fn drop(&mut self) {
+        self.handle.close();
     }
 }
 

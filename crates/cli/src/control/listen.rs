@@ -6,7 +6,7 @@ use super::socket_path::SocketPath;
 use crate::caller::{Caller, Remote};
 use crate::failure::{Exit, Failure, SYSTEM_CODE};
 use esker::Database;
-use rustix::net::sockopt;
+use rustix::net::{RecvFlags, sockopt};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -33,7 +33,7 @@ pub(crate) type SharedRun = fn(&Database, &[OsString], Caller, &mut dyn Write) -
 
 /// The control socket of an open database. Dropping it ends the socket and the connections.
 #[derive(Debug)]
-pub(crate) struct ControlSocket {
+pub(crate) struct ControlListener {
     directory: PathBuf,
     shared: Arc<Shared>,
 }
@@ -48,9 +48,9 @@ struct Shared {
     streams: Mutex<Vec<(usize, UnixStream)>>,
 }
 
-impl ControlSocket {
+impl ControlListener {
     /// Listens in the directory of an open database, whose lock this process holds.
-    pub(crate) fn open(database: &Database, directory: &Path, run: SharedRun) -> io::Result<ControlSocket> {
+    pub(crate) fn open(database: &Database, directory: &Path, run: SharedRun) -> io::Result<ControlListener> {
         let directory = directory.canonicalize()?;
         let listener = bind(&directory)?;
         let shared = Arc::new(Shared {
@@ -62,11 +62,11 @@ impl ControlSocket {
         });
         let of_thread = Arc::clone(&shared);
         start("esker-control", move || of_thread.accept(&listener))?;
-        Ok(ControlSocket { directory, shared })
+        Ok(ControlListener { directory, shared })
     }
 }
 
-impl Drop for ControlSocket {
+impl Drop for ControlListener {
     fn drop(&mut self) {
         self.shared.is_stopped.store(true, Ordering::SeqCst);
         for (_, stream) in self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -222,6 +222,16 @@ impl Remote for Connected {
 
     fn errors(&self, bytes: &[u8]) -> io::Result<()> {
         self.write(Kind::Errors, bytes)
+    }
+
+    /// A caller that wants the command to end closes its side. One that waits for output sends nothing.
+    fn is_gone(&self) -> bool {
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(&*stream, &mut [0_u8; 1], flags) {
+            Ok((_, received)) => received == 0,
+            Err(error) => error != rustix::io::Errno::AGAIN && error != rustix::io::Errno::INTR,
+        }
     }
 }
 

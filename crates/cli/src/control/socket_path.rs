@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Longest path in the address of a socket: 108 bytes on Linux, 104 elsewhere, with a zero byte.
@@ -22,6 +23,15 @@ impl SocketPath {
     /// The control socket of a database.
     pub(super) fn of(directory: &Path) -> io::Result<SocketPath> {
         SocketPath::named(directory, SOCKET_NAME)
+    }
+
+    /// The control socket of a database, or the socket itself.
+    pub(super) fn find(path: &Path) -> io::Result<SocketPath> {
+        let is_socket = path.metadata()?.file_type().is_socket();
+        match (is_socket, path.parent(), path.file_name().and_then(|name| name.to_str())) {
+            (true, Some(directory), Some(name)) => SocketPath::named(&directory.join("."), name),
+            _ => SocketPath::of(path),
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "the directory is opened for its descriptor alone")]

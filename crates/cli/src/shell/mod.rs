@@ -7,7 +7,7 @@ mod split;
 mod typed_lines;
 
 use self::typed_lines::TypedLines;
-use crate::args::{Global, Shape, ShellArgs};
+use crate::args::{Connect, Global, Shape, ShellArgs};
 use crate::caller::Caller;
 use crate::control::listen::SharedRun;
 use crate::failure::{Exit, Failure};
@@ -22,9 +22,9 @@ pub(crate) fn run(
     shared: SharedRun,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    match &args.connect {
-        Some(address) => remote::run(address, args, global.shape.json, out),
-        None => local::run(global, args.file.as_deref(), shared, out),
+    match &global.connect {
+        Some(Connect::Server(address)) => remote::run(address, args, global.shape.json, out),
+        _ => local::run(global, args.file.as_deref(), shared, out),
     }
 }
 

@@ -79,14 +79,16 @@ impl WorkingDir {
 
 /// Whether the command opens a database, whose memory can be bounded.
 fn opens_a_database(arguments: &str) -> bool {
-    const OTHERS: [&str; 11] = [
+    const OTHERS: [&str; 13] = [
         "backup list",
         "backup prune",
         "backup verify",
         "build-table",
+        "completions",
         "experiment",
         "generate",
         "inspect",
+        "man",
         "repair",
         "restore",
         "simulate",

@@ -39,7 +39,8 @@ block_size = \"16KiB\"
 default_ttl = \"30d\"
 ```
 
-What stands on the command line comes before what stands in the file. `esker options --toml` prints a file with all options to uncomment.
+What stands on the command line comes before what stands in the file. `esker options --toml` prints a file with all options to uncomment. The command also
+knows the section `[serve]`, with options of `esker serve`; `esker serve --config FILE --check-config` names what is wrong in the whole file.
 ";
 
 /// The page of the manual.

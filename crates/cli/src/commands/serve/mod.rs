@@ -1,14 +1,17 @@
 //! `serve`: runs the servers of all protocols on one open database until a signal.
 //!
-//! `plan` is what the arguments say, decided before anything is opened; `address` reads addresses; `redis`
-//! and `grpc` are the parts of these protocols; `signals` tells the servers to stop.
+//! `file` completes the arguments by a configuration file; `plan` is what they say, decided before anything
+//! is opened; `address` reads addresses; `redis` and `grpc` are the parts of these protocols; `signals` tells
+//! the servers to stop.
 
 mod address;
+mod file;
 mod grpc;
 mod plan;
 mod redis;
 mod signals;
 
+pub(crate) use file::complete;
 pub(crate) use plan::Plan;
 
 use super::watch::Watch;
@@ -39,6 +42,9 @@ pub(crate) fn run(
     shared: SharedRun,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
+    if plan.is_check {
+        return check(global, plan, out);
+    }
     if plan.redis.as_ref().is_some_and(|redis| redis.is_stand_in) {
         // Programs that start redis-server look for the number of the process in its log.
         tracing::info!(
@@ -63,6 +69,18 @@ pub(crate) fn run(
     let closed = database.close();
     served?;
     closed?;
+    Ok(Exit::Done)
+}
+
+/// What `--check-config` prints when nothing is wrong: mistakes were found when the plan was made.
+fn check(global: &Global, plan: &Plan, out: &mut dyn Write) -> Result<Exit, Failure> {
+    drop(super::configured(global)?);
+    for warning in plan.warnings() {
+        writeln!(out, "warning: {warning}")?;
+    }
+    let what =
+        global.config.as_ref().map_or("the command line".to_owned(), |path| path.display().to_string());
+    writeln!(out, "{what}: no mistake")?;
     Ok(Exit::Done)
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     pub(super) redis: Option<RedisPlan>,
     pub(super) grpc: Option<GrpcPlan>,
     pub(super) watch: Option<Duration>,
+    /// Nothing is served: the configuration is checked.
+    pub(super) is_check: bool,
     pub(crate) log: LogSettings,
 }
 
@@ -69,7 +71,11 @@ impl Plan {
         set_directory(&mut config, &data)?;
         let text_is_off = args.dsl.as_deref() == Some(OFF) || (is_stand_in && args.dsl.is_none());
         let text = if text_is_off { None } else { Some(text_config(args)?) };
-        let log = log_settings(global, args, &config);
+        let log = match args.check_config {
+            // A check makes no file.
+            true => LogSettings::plain(LevelFilter::WARN),
+            false => log_settings(global, args, &config),
+        };
         let redis_is_off = args.redis.as_deref() == Some(OFF);
         if redis_is_off && !args.redis_set.is_empty() {
             return Err(Failure::usage("--redis-set sets nothing, because --redis is off"));
@@ -79,14 +85,18 @@ impl Plan {
         if text.is_none() && redis.is_none() && grpc.is_none() {
             return Err(Failure::usage("nothing is to be served: --redis, --dsl and --grpc are off"));
         }
-        Ok(Plan { data, text, redis, grpc, watch: args.watch, log })
+        Ok(Plan { data, text, redis, grpc, watch: args.watch, is_check: args.check_config, log })
     }
 
     /// Tells what the configuration says that has no effect.
     pub(crate) fn warn(&self) {
-        for warning in self.redis.iter().flat_map(|redis| redis.config.warnings()) {
+        for warning in self.warnings() {
             tracing::warn!("{warning}");
         }
+    }
+
+    pub(super) fn warnings(&self) -> impl Iterator<Item = &String> {
+        self.redis.iter().flat_map(|redis| redis.config.warnings())
     }
 }
 
@@ -105,7 +115,14 @@ fn redis_config(args: &ServeArgs) -> Result<StartConfig, Failure> {
         config.add_words(&words).map_err(Failure::usage)?;
     }
     for pair in args.redis_set.chunks_exact(2) {
-        let set = config.set(&pair[0], pair[1].as_bytes());
+        let values = match pair[0].as_str() {
+            // The name and the rules of a user are words of their own.
+            "user" => pair[1].split_whitespace().collect(),
+            _ => vec![pair[1].as_str()],
+        };
+        let mut words = vec![format!("--{}", pair[0]).into_bytes()];
+        words.extend(values.into_iter().map(|value| value.as_bytes().to_vec()));
+        let set = config.add_words(&words);
         set.map_err(|reason| Failure::usage(format!("--redis-set {reason}")))?;
     }
     Ok(config)

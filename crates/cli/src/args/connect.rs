@@ -1,0 +1,53 @@
+//! `--connect`: where a command is executed instead of here.
+
+use std::path::{Path, PathBuf};
+
+/// What `--connect` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Connect {
+    /// A server of the text protocol, for the shell.
+    Server(String),
+    /// The control socket of a process that has a database open, or the directory of that database.
+    Socket(PathBuf),
+}
+
+impl Connect {
+    /// Reads `HOST:PORT`, or a path, which has a slash.
+    pub(super) fn parse(text: &str) -> Result<Connect, String> {
+        if text.contains('/') {
+            return Ok(Connect::Socket(PathBuf::from(text)));
+        }
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                Ok(Connect::Server(text.to_owned()))
+            }
+            _ => Err("write HOST:PORT, or a path with a slash, such as ./esker-data".to_owned()),
+        }
+    }
+
+    /// The socket or directory.
+    pub(crate) fn socket(&self) -> Option<&Path> {
+        match self {
+            Connect::Server(_) => None,
+            Connect::Socket(path) => Some(path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_paths_are_told_apart() {
+        for server in ["127.0.0.1:8080", "localhost:1", "[::1]:8080"] {
+            assert_eq!(Connect::parse(server), Ok(Connect::Server(server.to_owned())));
+        }
+        for path in ["./esker-data", "/srv/db/control.sock", "/a:1"] {
+            assert_eq!(Connect::parse(path), Ok(Connect::Socket(path.into())));
+        }
+        for wrong in ["", "esker-data", "host", ":8080", "host:", "host:70000", "host:http"] {
+            assert!(Connect::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
