@@ -51,7 +51,7 @@ impl Pause {
 
 /// Clients whose commands are held back, in the order in which they came.
 #[derive(Debug, Default)]
-struct Line {
+struct PausedLine {
     last_ticket: u64,
     by_ticket: BTreeMap<u64, Arc<Client>>,
     tickets: BTreeMap<u64, u64>,
@@ -64,7 +64,7 @@ pub(crate) struct Pausing {
     word: AtomicU64,
     /// Clients in the line.
     count: AtomicUsize,
-    line: Mutex<Line>,
+    line: Mutex<PausedLine>,
 }
 
 impl Pausing {
@@ -121,7 +121,7 @@ impl Pausing {
         }
     }
 
-    fn release(&self, line: &mut Line) {
+    fn release(&self, line: &mut PausedLine) {
         for client in std::mem::take(&mut *line).by_ticket.into_values() {
             client.post(Message::PauseOver);
         }

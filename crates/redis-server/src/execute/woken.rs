@@ -30,7 +30,7 @@ enum Tried {
 }
 
 /// What became of the clients of one key.
-enum Line {
+enum LineEnd {
     Served,
     /// A thread that may wait must go on.
     MustWait,
@@ -74,9 +74,9 @@ impl Executor<'_> {
             && let Some(place) = waiting.next_ready()
         {
             match self.serve_line(&place, mode) {
-                Line::Served => {}
-                Line::MustWait => waiting.postpone(place),
-                Line::Paused => waiting.put_back(&place),
+                LineEnd::Served => {}
+                LineEnd::MustWait => waiting.postpone(place),
+                LineEnd::Paused => waiting.put_back(&place),
             }
         }
         self.begin_next();
@@ -92,7 +92,7 @@ impl Executor<'_> {
     }
 
     /// Serves the clients of one key as long as it has something for them.
-    fn serve_line(&mut self, place: &Place, mode: Mode) -> Line {
+    fn serve_line(&mut self, place: &Place, mode: Mode) -> LineEnd {
         let (mut behind, mut exhausted) = (0, Vec::new());
         while let Some((ticket, waiter)) = self.server().waiting.next_of(place, behind) {
             behind = ticket;
@@ -105,11 +105,11 @@ impl Executor<'_> {
                 // What one reader of a stream has read already is new to another.
                 Tried::WaitsOn if kind == Kind::Stream => {}
                 Tried::WaitsOn => exhausted.push(kind),
-                Tried::MustWait => return Line::MustWait,
-                Tried::Paused => return Line::Paused,
+                Tried::MustWait => return LineEnd::MustWait,
+                Tried::Paused => return LineEnd::Paused,
             }
         }
-        Line::Served
+        LineEnd::Served
     }
 
     /// Executes the command of a waiting client once more and writes its batch.
