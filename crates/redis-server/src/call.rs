@@ -7,7 +7,7 @@ use crate::failure::{
 use crate::observer::Observer;
 use crate::server::Server;
 use crate::session::Session;
-use esker_redis_commands::Command;
+use esker_redis_commands::{Command, CommandFlags};
 use esker_redis_store::{Entry, EventClass, Kind, Txn};
 use esker_resp::double::parse_double;
 use esker_resp::integer::parse_integer;
@@ -55,7 +55,23 @@ impl<'c> Call<'c, '_> {
 
     /// Looks up the key that is the argument at `position`.
     pub(crate) fn entry(&mut self, position: usize) -> Outcome<Entry> {
-        Ok(self.txn.entry(self.session.db, self.args[position])?)
+        let entry = self.txn.entry(self.session.db, self.args[position])?;
+        self.note_lookup(&entry);
+        Ok(entry)
+    }
+
+    /// Looks up the keys that are the arguments at `positions`.
+    pub(crate) fn entries(&mut self, positions: Range<usize>) -> Outcome<Vec<Entry>> {
+        let entries = self.txn.entries(self.session.db, &self.args[positions])?;
+        entries.iter().for_each(|entry| self.note_lookup(entry));
+        Ok(entries)
+    }
+
+    /// Counts whether a key was there. Commands that write are not counted, as in Redis.
+    fn note_lookup(&mut self, entry: &Entry) {
+        if self.command.flags().contains(CommandFlags::READONLY) {
+            self.observer.looked_up(entry.record().is_some());
+        }
     }
 
     /// The same, and `WRONGTYPE` if it is there with another type.

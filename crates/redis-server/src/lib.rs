@@ -6,7 +6,7 @@
 //! `watches` keys of WATCH, `tracking` keys that clients cache; `waiting` blocked clients;
 //! `config` directives, `settings` what they change, `tls` what they say of certificates and
 //! `tls_changes` how that is replaced; `statistics` counters; `observed` what is noted of
-//! commands, and `observer` what a thread notes;
+//! commands, and `observer` what a thread notes; [`figures`] tells programs all of that;
 //! `pubsub` channels; `keyspace_events` changes as messages; `session` one client's
 //! state; `call` one call of a command; `reply_tree` replies from the command table; `commands`
 //! the handlers by family; `failure` errors; `key_cursors` where scans of keys go on; `execute` checks,
@@ -29,6 +29,7 @@ mod commands;
 mod config;
 mod execute;
 mod failure;
+pub mod figures;
 mod file_limit;
 mod flusher;
 mod key_cursors;

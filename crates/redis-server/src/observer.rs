@@ -6,6 +6,7 @@ use crate::observed::monitors;
 use crate::observed::slow_log::{SlowCommand, kept_arguments};
 use crate::server::Server;
 use crate::session::Session;
+use crate::statistics::add;
 use esker::parts::env::Clock;
 use esker_redis_commands::{Command, CommandFlags};
 use std::sync::Arc;
@@ -17,6 +18,13 @@ struct Noted {
     command: u32,
     ended: Ended,
     nanos: u64,
+}
+
+/// Keys that were looked up.
+#[derive(Debug, Default)]
+struct Lookups {
+    hits: u64,
+    misses: u64,
 }
 
 /// Where a command began.
@@ -38,6 +46,8 @@ pub(crate) struct Observer<'s> {
     notable_ns: u64,
     has_monitors: bool,
     noted: Vec<Noted>,
+    /// Keys that commands which only read looked up: those that were there, and those that were not.
+    lookups: Lookups,
     /// Codes of error replies.
     errors: Vec<Vec<u8>>,
     slow: Vec<SlowCommand>,
@@ -57,6 +67,7 @@ impl<'s> Observer<'s> {
             notable_ns: u64::MAX,
             has_monitors: false,
             noted: Vec::new(),
+            lookups: Lookups::default(),
             errors: Vec::new(),
             slow: Vec::new(),
             latencies: Vec::new(),
@@ -166,6 +177,12 @@ impl<'s> Observer<'s> {
         });
     }
 
+    /// A command that only reads looked up a key.
+    pub(crate) fn looked_up(&mut self, is_there: bool) {
+        self.lookups.hits += u64::from(is_there);
+        self.lookups.misses += u64::from(!is_there);
+    }
+
     /// A request was not executed.
     pub(crate) fn rejected(&mut self, arguments: &[&[u8]], error: &[u8]) {
         if let Some(command) = self.server.names().resolve(arguments) {
@@ -191,6 +208,15 @@ impl<'s> Observer<'s> {
         for noted in self.noted.drain(..) {
             self.counters.count(noted.command as usize, noted.nanos, noted.ended, with_latencies);
         }
+        let lookups = std::mem::take(&mut self.lookups);
+        for (total, count) in [
+            (&self.server.statistics.keyspace_hits, lookups.hits),
+            (&self.server.statistics.keyspace_misses, lookups.misses),
+        ] {
+            if count > 0 {
+                add(total, count);
+            }
+        }
         let observed = &self.server.observed;
         self.errors.drain(..).for_each(|code| observed.commands.count_error(&code));
         self.slow.drain(..).for_each(|slow| observed.slow_log.push(slow));
@@ -204,6 +230,7 @@ impl<'s> Observer<'s> {
     /// Forgets what was noted: the group is executed once more.
     pub(crate) fn forget(&mut self) {
         self.noted.clear();
+        self.lookups = Lookups::default();
         self.errors.clear();
         self.slow.clear();
         self.latencies.clear();

@@ -40,6 +40,10 @@ counters! {
     socket_writes,
     /// Changes of keys.
     changes,
+    /// Keys that commands which only read looked up and found.
+    keyspace_hits,
+    /// Keys that they did not find.
+    keyspace_misses,
     /// Groups that the slow lane executed.
     slow_groups,
 }

@@ -104,6 +104,60 @@ fn calls_failures_and_errors_of_commands_are_counted_as_redis_does() {
 }
 
 #[test]
+fn lookups_of_reading_commands_are_hits_and_misses_as_in_redis() {
+    let commands = [
+        "set a 1",
+        "get a",
+        "get b",
+        "mget a b c",
+        "exists a b b",
+        "type a",
+        "ttl b",
+        "pttl a",
+        "strlen a",
+        "getrange b 0 1",
+        "hset h f v",
+        "hget h f",
+        "hget none f",
+        "hmget h f g",
+        "hlen h",
+        "lpush l 1 2",
+        "lrange l 0 -1",
+        "llen none",
+        "sadd s 1 2",
+        "smembers s",
+        "sismember s 1",
+        "sinter s t",
+        "zadd z 1 m",
+        "zscore z m",
+        "zrange none 0 -1",
+        "append a x",
+        "incr n",
+        "incr n",
+        "del b n",
+        "setnx a 2",
+        "expire a 100",
+        "object encoding a",
+        "get h",
+        "bitcount a",
+        "touch a b",
+        "dump b",
+    ];
+    assert_same(&servers("lookups"), |client| {
+        let told = |client: &mut Client| {
+            let info = text(client.words("info stats"));
+            let lines = info.lines().filter(|line| line.starts_with("keyspace_"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let after = |command: &&str| {
+            client.words(command);
+            (command.to_string(), told(client))
+        };
+        commands.iter().map(after).collect::<Vec<_>>()
+    });
+}
+
+#[test]
 fn a_group_that_is_executed_once_more_is_counted_once() {
     let server = esker("observed-once");
     let mut client = server.connect();

@@ -64,7 +64,7 @@ fn pfadd(call: &mut Call<'_, '_>) -> Outcome {
 /// PFCOUNT of one key stores what it computed in the string, so it is locked as a command that writes.
 fn pfcount(call: &mut Call<'_, '_>) -> Outcome {
     if call.args.len() > 2 {
-        let entries = call.txn.entries(call.session.db, &call.args[1..])?;
+        let entries = call.entries(1..call.args.len())?;
         let strings = strings(call, &entries)?;
         let count = hyperloglog::count_union(strings.iter().flatten().map(|string| &**string));
         call.reply.integer(count.map_err(failure)? as i64);

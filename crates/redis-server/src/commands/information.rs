@@ -143,12 +143,20 @@ fn memory(server: &Server, text: &mut String) {
         .process_anonymous_bytes
         .unwrap_or(metrics.memory.memtable_bytes + metrics.memory.cache_bytes);
     let (scripts, script_bytes) = server.scripting.kept();
+    let process = processor::memory();
     lines(
         text,
         "Memory",
         &[
             ("used_memory", used.to_string()),
             ("used_memory_human", human(used)),
+            ("used_memory_rss", process.resident_bytes.to_string()),
+            ("used_memory_rss_human", human(process.resident_bytes)),
+            ("used_memory_peak", process.peak_bytes.to_string()),
+            ("used_memory_peak_human", human(process.peak_bytes)),
+            ("total_system_memory", process.system_bytes.to_string()),
+            ("total_system_memory_human", human(process.system_bytes)),
+            ("mem_fragmentation_ratio", format!("{:.2}", process.resident_bytes as f64 / used.max(1) as f64)),
             ("used_memory_scripts", script_bytes.to_string()),
             ("used_memory_scripts_human", human(script_bytes as u64)),
             ("number_of_cached_scripts", scripts.to_string()),
@@ -208,6 +216,8 @@ fn stats(server: &Server, text: &mut String) {
             ("expired_keys", server.store.expired_keys().to_string()),
             ("evicted_keys", "0".to_owned()),
             ("evicted_clients", "0".to_owned()),
+            ("keyspace_hits", read(&counted.keyspace_hits).to_string()),
+            ("keyspace_misses", read(&counted.keyspace_misses).to_string()),
             ("pubsub_channels", server.pubsub.names(Subject::Channel, None).len().to_string()),
             ("pubsub_patterns", server.pubsub.names(Subject::Pattern, None).len().to_string()),
             ("pubsubshard_channels", server.pubsub.names(Subject::Shard, None).len().to_string()),

@@ -37,7 +37,7 @@ fn delete(call: &mut Call<'_, '_>) -> Outcome {
 
 /// EXISTS and TOUCH: a key counts as often as it is named.
 fn count_existing(call: &mut Call<'_, '_>) -> Outcome {
-    let entries = call.txn.entries(call.db(), &call.args[1..])?;
+    let entries = call.entries(1..call.args.len())?;
     let existing = entries.iter().filter(|entry| entry.record().is_some()).count();
     call.reply.integer(existing as i64);
     Ok(())

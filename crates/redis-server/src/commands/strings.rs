@@ -60,7 +60,7 @@ fn get(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn mget(call: &mut Call<'_, '_>) -> Outcome {
-    let entries = call.txn.entries(call.session.db, &call.args[1..])?;
+    let entries = call.entries(1..call.args.len())?;
     call.reply.array(entries.len());
     for entry in &entries {
         match entry.record() {

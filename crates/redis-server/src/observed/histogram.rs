@@ -9,6 +9,18 @@ const OCTAVE_BITS: u32 = PER_OCTAVE.ilog2();
 /// Latencies of 2^36 nanoseconds, which is 69 seconds, and more share the last buckets.
 const HIGHEST_BIT: u32 = 35;
 
+/// Bounds of the steps in which times of commands are told, in nanoseconds: powers of two, which buckets of
+/// the histograms end at, from a microsecond, which a command takes at least, to four seconds.
+pub const LATENCY_STEPS_NS: [u64; 12] = {
+    let mut steps = [0; 12];
+    let mut at = 0;
+    while at < steps.len() {
+        steps[at] = 1 << (10 + 2 * at);
+        at += 1;
+    }
+    steps
+};
+
 /// The number of buckets.
 pub(crate) const BUCKETS: usize = (HIGHEST_BIT - OCTAVE_BITS + 2) as usize * PER_OCTAVE;
 
@@ -74,10 +86,23 @@ impl Default for Counts {
 
 impl Counts {
     /// Takes earlier counts away.
-    pub(super) fn subtract(&mut self, earlier: &Self) {
+    pub(crate) fn subtract(&mut self, earlier: &Self) {
         for (count, earlier) in self.buckets.iter_mut().zip(earlier.buckets.iter()) {
             *count = count.saturating_sub(*earlier);
         }
+    }
+
+    /// Adds other counts.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (count, other) in self.buckets.iter_mut().zip(other.buckets.iter()) {
+            *count += other;
+        }
+    }
+
+    /// How many latencies are below `end_ns`, a power of two, at which a bucket ends.
+    pub(crate) fn below(&self, end_ns: u64) -> u64 {
+        let buckets = self.buckets.iter().enumerate();
+        buckets.take_while(|(bucket, _)| highest_of(*bucket) < end_ns).map(|(_, count)| count).sum()
     }
 
     /// How many latencies there are.
@@ -165,7 +190,13 @@ mod tests {
         assert_eq!(counts.percentile(99.0), counts.percentile(50.0));
         assert!((50_000..53_200).contains(&counts.percentile(99.9)));
         assert_eq!(counts.cumulated(), [(1, 99), (66, 100)]);
+        let steps = LATENCY_STEPS_NS;
+        let below = steps.map(|step_ns| counts.below(step_ns));
+        assert_eq!((steps[0], below[0], below[2], below[3], below[11]), (1 << 10, 99, 99, 100, 100));
         let earlier = counts.clone();
+        counts.add(&earlier);
+        assert_eq!((counts.total(), counts.below(1 << 10)), (200, 198));
+        counts.subtract(&earlier);
         counts.subtract(&earlier);
         assert_eq!(counts.total(), 0);
     }

@@ -14,19 +14,19 @@ const MAX_ARGUMENT_BYTES: usize = 128;
 
 /// A slow command.
 #[derive(Clone, Debug)]
-pub(crate) struct SlowCommand {
+pub struct SlowCommand {
     /// The number of the entry, never used again.
-    pub(crate) id: u64,
+    pub id: u64,
     /// When it ended, in seconds since 1970.
-    pub(crate) time_s: u64,
+    pub time_s: u64,
     /// How long it took, in microseconds.
-    pub(crate) duration_us: u64,
+    pub duration_us: u64,
     /// Its arguments, shortened, without secrets.
-    pub(crate) arguments: Vec<Vec<u8>>,
+    pub arguments: Vec<Vec<u8>>,
     /// Where the client is.
-    pub(crate) address: String,
+    pub address: String,
     /// The client's name.
-    pub(crate) client_name: Vec<u8>,
+    pub client_name: Vec<u8>,
 }
 
 #[derive(Debug, Default)]

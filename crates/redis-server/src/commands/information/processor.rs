@@ -1,4 +1,5 @@
-//! The section `cpu` of INFO: processor time of the process, as the kernel accounts for it.
+//! What the kernel accounts for the process: its processor time, for the section `cpu` of INFO, and its
+//! memory.
 
 use crate::server::Server;
 
@@ -30,6 +31,35 @@ pub(super) fn section(_: &Server, text: &mut String) {
     );
 }
 
+/// Memory as the kernel counts it, in bytes; zero where it does not tell.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Memory {
+    /// Resident pages of the process, those of mapped files included.
+    pub(super) resident_bytes: u64,
+    /// The most that was resident.
+    pub(super) peak_bytes: u64,
+    /// The memory of the machine.
+    pub(super) system_bytes: u64,
+}
+
+/// The memory of the process and of the machine.
+pub(super) fn memory() -> Memory {
+    let text = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let (status, system) = (text("/proc/self/status"), text("/proc/meminfo"));
+    Memory {
+        resident_bytes: kibibytes(&status, "VmRSS").unwrap_or_default(),
+        peak_bytes: kibibytes(&status, "VmHWM").unwrap_or_default(),
+        system_bytes: kibibytes(&system, "MemTotal").unwrap_or_default(),
+    }
+}
+
+/// The bytes of a line `NAME:   NUMBER kB`.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = lines.into_iter().find(|(known, _)| *known == name)?;
+    value.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// Takes a line of `/proc/PID/stat` apart. The program's name, in brackets, may have brackets and spaces
 /// itself; the fields behind it are numbered from 3.
 fn seconds(line: &str) -> Option<Seconds> {
@@ -54,5 +84,13 @@ mod tests {
         assert_eq!(seconds(line), Some(expected));
         assert_eq!(seconds("7 (a) R 1"), None);
         assert_eq!(seconds(""), None);
+    }
+
+    #[test]
+    fn memory_is_read_by_its_name() {
+        let text = "Name:\ta: b\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nThreads:\t3\n";
+        assert_eq!(kibibytes(text, "VmRSS"), Some(1 << 20));
+        assert_eq!(kibibytes(text, "VmHWM"), Some(2 << 20));
+        assert_eq!((kibibytes(text, "Threads"), kibibytes(text, "VmPeak")), (None, None));
     }
 }

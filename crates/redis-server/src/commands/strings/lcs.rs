@@ -49,7 +49,7 @@ fn too_long(error: LcsTooLong) -> Failure {
 }
 
 pub(super) fn lcs(call: &mut Call<'_, '_>) -> Outcome {
-    let entries = call.txn.entries(call.session.db, &call.args[1..3])?;
+    let entries = call.entries(1..3)?;
     let records: Vec<_> = entries.iter().map(|entry| entry.record()).collect();
     if records.iter().flatten().any(|record| record.kind() != Kind::String) {
         return Err("ERR The specified keys must contain string values".into());
