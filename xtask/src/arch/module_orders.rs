@@ -214,6 +214,10 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree("esker-tls", "error pem suites session_cache settings current"),
     tree(
+        "esker-admin",
+        "config access stop sources history readiness json metrics response page shared reports routes connection listener",
+    ),
+    tree(
         "esker-server",
         "error stop load_file config client_limit line_memory unsent_answers dsl connection listener",
     ),

@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Serve a database by the protocol of Redis, the text protocol (CS265 DSL) and gRPC until SIGTERM or SIGINT
+/// Serve a database by the protocol of Redis, the text protocol (CS265 DSL) and gRPC, and its metrics over
+/// HTTP, until SIGTERM or SIGINT
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -14,13 +15,16 @@ Examples:
   redis-cli set user:17 Ada
   esker serve /srv/db --redis 0.0.0.0:6379 --redis-set requirepass SECRET
   esker serve --config /etc/esker/esker.toml --check-config
+  esker serve --admin 0.0.0.0:8081 --admin-token-file /etc/esker/token
+  curl -s 127.0.0.1:8081/metrics
   esker serve --dsl off --redis-conf /etc/redis/redis.conf --port 7000
   esker serve --grpc 127.0.0.1:50051
   SERVER_PORT=9000 esker serve --data /srv/db --load-dir /srv/files --redis off
   printf 'p 1 2\\ng 1\\n' | esker shell --connect 127.0.0.1:8080
 
 All protocols serve one database; the data of Redis are in keyspaces of their own, whose names begin with \
-redis/. docs/redis.md has the directives, docs/grpc.md the service of gRPC, whose callers are the users of Redis.
+redis/. docs/redis.md has the directives, docs/grpc.md the service of gRPC, whose callers are the users of Redis, \
+docs/admin.md what is served over HTTP.
 In the file of --config the section [serve] sets each of these options by its name: redis = \"off\", \
 max_clients = 100, and directives below [serve.redis_set].
 The commands of the text protocol are: p KEY VALUE, g KEY, r START END, d KEY, l \"FILE\", s [LIMIT], use [KEYSPACE], q.
@@ -53,6 +57,18 @@ pub(crate) struct ServeArgs {
     /// not
     #[arg(long, value_name = "DIR")]
     pub(crate) grpc_copies: Option<PathBuf>,
+    /// Address for metrics, health and the status page over HTTP, or off [default: 127.0.0.1:8081, or off
+    /// with --redis-conf]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) admin: Option<String>,
+    /// Token that requests to --admin must carry, health excepted: the content of this file, 16 bytes at
+    /// least. Beyond loopback there must be one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) admin_token_file: Option<PathBuf>,
+    /// Name by which clients may call --admin, beside localhost and addresses; several times for several
+    /// names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) admin_host: Vec<String>,
     /// Allow `l` to load files of this directory; without it, `l` is an error
     #[arg(long, value_name = "DIR")]
     pub(crate) load_dir: Option<PathBuf>,

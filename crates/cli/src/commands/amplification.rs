@@ -3,7 +3,6 @@
 use crate::failure::Failure;
 use crate::format::{human_bytes, human_count, paragraph};
 use esker::metrics::{Amplification, CauseInfo, LevelAmplification, ReadAmplification};
-use serde_json::json;
 use std::io::Write;
 
 pub(super) fn draw(out: &mut dyn Write, seen: &Amplification) -> Result<(), Failure> {
@@ -113,63 +112,4 @@ fn space_words(seen: &Amplification) -> String {
         "{times:.2}: {taken} for {} of live data; {percent}% of the entries above the oldest run overwrite older ones, by recent compactions",
         human_bytes(space.live_bytes),
     )
-}
-
-pub(super) fn as_json(seen: &Amplification) -> serde_json::Value {
-    let cause = |info: &CauseInfo| {
-        json!({
-            "cause": info.cause.name(),
-            "jobs": info.jobs,
-            "read_bytes": info.read_bytes,
-            "written_bytes": info.written_bytes,
-            "blob_bytes": info.blob_bytes,
-            "busy_ms": info.busy.as_millis() as u64,
-            "largest_job_bytes": info.largest_job_bytes,
-        })
-    };
-    let level = |level: &LevelAmplification| {
-        json!({
-            "level": level.number,
-            "label": level.label(),
-            "written_bytes": level.written_bytes,
-            "read_bytes": level.read_bytes,
-            "table_bytes": level.table_bytes,
-            "runs": level.runs,
-            "expected_misses": level.expected_misses,
-            "probed": level.probed,
-            "searched": level.searched,
-            "found": level.found,
-        })
-    };
-    let bound = |bound: &esker::parts::strategy::WorstCase| json!({"formula": bound.formula, "source": bound.source, "max_sources": bound.max_sources});
-    let (reads, space) = (&seen.reads, &seen.space);
-    json!({
-        "put_bytes": seen.put_bytes,
-        "ingested_bytes": seen.ingested_bytes,
-        "written_bytes": seen.written_bytes(),
-        "write": seen.write(),
-        "causes": seen.causes.iter().map(cause).collect::<Vec<_>>(),
-        "levels": seen.levels.iter().map(level).collect::<Vec<_>>(),
-        "read": {
-            "memtables": reads.memtables,
-            "runs": reads.runs,
-            "worst_case": reads.worst_case.iter().map(bound).collect::<Vec<_>>(),
-            "expected_absent": reads.expected_absent,
-            "expected_present": reads.expected_present,
-            "sampled_lookups": reads.lookups,
-            "memtables_probed": reads.memtables_probed,
-            "tables_probed": reads.tables_probed,
-            "tables_searched": reads.tables_searched,
-            "found_in_tables": reads.found_in_tables,
-        },
-        "space": {
-            "table_bytes": space.table_bytes,
-            "blob_bytes": space.blob_bytes,
-            "live_bytes": space.live_bytes,
-            "overwritten_share": space.overwritten_share,
-            "is_measured": space.is_measured,
-            "ratio": space.ratio(),
-            "ratio_at_most": space.at_most(),
-        },
-    })
 }

@@ -4,10 +4,8 @@ use super::{Context, amplification, strategy, write_json};
 use crate::args::{LevelsArgs, Shape};
 use crate::failure::{Exit, Failure};
 use crate::format::{Format, human_bytes, human_count};
-use esker::metrics::{BlobFileInfo, FilterInfo, KeyspaceLevels, KeyspaceTargets, LevelInfo, TableInfo};
-use serde_json::json;
+use esker::metrics::{BlobFileInfo, FilterInfo, KeyspaceLevels, LevelInfo, TableInfo};
 use std::io::Write;
-use std::time::Duration;
 
 /// Widest bar of a level: the columns that the figures leave of eighty.
 const BAR_COLUMNS: usize = 26;
@@ -25,8 +23,12 @@ pub(super) fn run(context: &mut Context<'_>, args: &LevelsArgs) -> Result<Exit, 
     for (at, tree) in trees.iter().enumerate() {
         let target = targets.iter().find(|targets| targets.name == tree.name);
         if context.shape.json {
-            let serde_json::Value::Object(mut members) = as_json(tree) else { continue };
-            members.extend(target.map(|target| ("targets".to_owned(), targets_as_json(target))));
+            let serde_json::Value::Object(mut members) = esker_admin::json::levels::tree(tree) else {
+                continue;
+            };
+            members.extend(
+                target.map(|target| ("targets".to_owned(), esker_admin::json::levels::targets(target))),
+            );
             write_json(context.out, members)?;
             continue;
         }
@@ -169,87 +171,4 @@ fn short_key(bytes: &[u8], key: Format) -> String {
     let mut text: String = text.chars().take(KEY_COLUMNS - 1).collect();
     text.push('…');
     text
-}
-
-fn as_json(tree: &KeyspaceLevels) -> serde_json::Value {
-    let table = |table: &TableInfo| {
-        let mut object = json!({
-            "file": table.file.get(),
-            "bytes": table.bytes,
-            "entries": table.entries,
-            "tombstones": table.tombstones,
-            "range_deletes": table.range_deletes,
-        });
-        // As bytes in any case: the bounds of a part need not be keys that were ever written.
-        for (name, bytes) in [("smallest", &table.smallest), ("largest", &table.largest)] {
-            object[format!("{name}_hex")] = crate::format::encode_hex(bytes).into();
-        }
-        object
-    };
-    let level = |level: &LevelInfo| {
-        let runs: Vec<Vec<serde_json::Value>> =
-            level.runs.iter().map(|run| run.tables.iter().map(table).collect()).collect();
-        let filters = &level.filters;
-        let tuning = filters.tuning.map(|tuning| {
-            json!({
-                "target_rate": tuning.target_rate,
-                "bits_per_key": tuning.bits_per_key,
-                "expected_rate": tuning.expected_rate,
-                "is_in_reach": tuning.is_in_reach,
-            })
-        });
-        json!({
-            "level": level.number,
-            "label": level.label(),
-            "bytes": bytes(level),
-            "runs": runs,
-            "filter_probes": filters.probes,
-            "filter_false_positives": filters.false_positives,
-            "filter_expected_false_positives": filters.expected_false_positives,
-            "filter_tuning": tuning,
-        })
-    };
-    let blob = |blob: &BlobFileInfo| {
-        json!({
-            "file": blob.file.get(),
-            "bytes": blob.bytes,
-            "values": blob.values,
-            "garbage_bytes": blob.garbage_bytes,
-        })
-    };
-    json!({
-        "keyspace": tree.name,
-        "strategy": tree.strategy,
-        "migration": tree.migration.as_ref().map(strategy::as_json),
-        "memtable_entries": tree.memtable_entries,
-        "levels": tree.levels.iter().map(level).collect::<Vec<_>>(),
-        "blob_files": tree.blob_files.iter().map(blob).collect::<Vec<_>>(),
-        "amplification": amplification::as_json(&tree.amplification),
-    })
-}
-
-fn targets_as_json(targets: &KeyspaceTargets) -> serde_json::Value {
-    let space = targets.space.as_ref().map(|space| {
-        json!({
-            "target": space.target,
-            "taken": space.taken(),
-            "live_bytes": space.live_bytes,
-            "table_bytes": space.table_bytes,
-            "blob_bytes": space.blob_bytes,
-            "running_bytes": space.running_bytes,
-            "held_bytes": space.held_bytes,
-            "state": space.state.to_string(),
-        })
-    });
-    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let deletes = targets.deletes.as_ref().map(|deletes| {
-        json!({
-            "within_ms": milliseconds(deletes.within),
-            "oldest_ms": deletes.oldest.map(milliseconds),
-            "held_by_snapshot_ms": deletes.held_by_snapshot.map(milliseconds),
-            "state": deletes.state.to_string(),
-            "shortfall": deletes.shortfall.as_ref().map(ToString::to_string),
-        })
-    });
-    json!({ "space": space, "deletes": deletes })
 }

@@ -1,15 +1,13 @@
 //! `stats`: prints counters and sizes as tables.
 
-use super::amplification::{self, ratio};
+use super::amplification::ratio;
 use super::watch::Watch;
 use super::{Context, write_json};
 use crate::args::StatsArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, human_time};
 use crate::host;
-use esker::metrics::{KeyspaceMetrics, ListenerMetrics, MemoryMetrics, Metrics, OpenReader};
-use esker::parts::cache::{BlockKind, KindStats};
-use serde_json::json;
+use esker::metrics::{KeyspaceMetrics, MemoryMetrics, Metrics, OpenReader};
 use std::io::Write;
 use std::time::Duration;
 
@@ -51,7 +49,10 @@ fn print(context: &mut Context<'_>) -> Result<(), Failure> {
     }
     let readers = context.database.open_readers();
     if context.shape.json {
-        let serde_json::Value::Object(members) = as_json(&metrics, &readers) else { return Ok(()) };
+        let serde_json::Value::Object(members) = esker_admin::json::metrics::metrics(&metrics, &readers)
+        else {
+            return Ok(());
+        };
         write_json(context.out, members)?;
     } else {
         table(context.out, &metrics)?;
@@ -272,157 +273,10 @@ fn held_by_readers(memory: &MemoryMetrics) -> String {
     format!("{}, and {} in files", human_bytes(in_memory), human_bytes(in_files))
 }
 
-fn memory_as_json(memory: &MemoryMetrics) -> serde_json::Value {
-    json!({
-        "budget_bytes": memory.budget_bytes,
-        "used_bytes": memory.used_bytes(),
-        "memtable_bytes": memory.memtable_bytes,
-        "pinned_memtable_bytes": memory.pinned_memtable_bytes,
-        "spilled_memtable_bytes": memory.spilled_memtable_bytes,
-        "cache_bytes": memory.cache_bytes,
-        "cache_capacity_bytes": memory.cache_capacity_bytes,
-        "table_metadata_bytes": memory.table_metadata_bytes,
-        "log_mapped_bytes": memory.log_mapped_bytes,
-        "loading_bytes": memory.loading_bytes,
-        "read_ahead_bytes": memory.read_ahead_bytes,
-        "job_bytes": memory.job_bytes,
-        "large_value_bytes": memory.large_value_bytes,
-        "process_block_bytes": memory.process_block_bytes,
-        "process_idle_block_bytes": memory.process_idle_block_bytes,
-        "process_anonymous_bytes": memory.process_anonymous_bytes,
-    })
-}
-
-fn reader_as_json(reader: &OpenReader) -> serde_json::Value {
-    json!({
-        "kind": reader.kind.to_string(),
-        "name": reader.name,
-        "keyspace": reader.keyspace,
-        "age_ms": u64::try_from(reader.age.as_millis()).unwrap_or(u64::MAX),
-        "seqno": reader.seqno.get(),
-        "newer_operations": reader.newer_operations,
-        "memtable_bytes": reader.memtable_bytes,
-        "spilled_bytes": reader.spilled_bytes,
-        "table_bytes": reader.table_bytes,
-        "log_bytes": reader.log_bytes,
-    })
-}
-
-fn keyspace_as_json(keyspace: &KeyspaceMetrics) -> serde_json::Value {
-    json!({
-        "name": keyspace.name,
-        "memtable_entries": keyspace.memtable_entries,
-        "sealed_memtables": keyspace.sealed_memtables,
-        "runs": keyspace.runs,
-        "tables": keyspace.tables,
-        "table_bytes": keyspace.table_bytes,
-        "table_entries": keyspace.table_entries,
-        "tombstones": keyspace.tombstones,
-        "range_deletes": keyspace.range_deletes,
-        "compaction_debt_bytes": keyspace.compaction_debt_bytes,
-        "flushes": keyspace.flushes,
-        "flushed_bytes": keyspace.flushed_bytes,
-        "compactions": keyspace.compactions,
-        "trivial_moves": keyspace.trivial_moves,
-        "compacted_in_bytes": keyspace.compacted_in_bytes,
-        "compacted_out_bytes": keyspace.compacted_out_bytes,
-        "blob_files": keyspace.blob_files,
-        "blob_bytes": keyspace.blob_bytes,
-        "blob_garbage_bytes": keyspace.blob_garbage_bytes,
-        "blob_flushed_bytes": keyspace.blob_flushed_bytes,
-        "blob_relocated_bytes": keyspace.blob_relocated_bytes,
-        "amplification": amplification::as_json(&keyspace.amplification),
-    })
-}
-
-fn blocks_as_json(counted: &KindStats) -> serde_json::Value {
-    json!({
-        "hits": counted.hits,
-        "misses": counted.misses,
-        "inserts": counted.inserts,
-        "evictions": counted.evictions,
-        "removals": counted.removals,
-        "expirations": counted.expirations,
-        "resident_bytes": counted.resident_bytes,
-    })
-}
-
 /// The newest sequence numbers; the durable one is unknown to read-only opens, which have no log.
 fn last_seqno(metrics: &Metrics) -> String {
     if metrics.log.live_bytes == 0 {
         return metrics.visible_seqno.to_string();
     }
     format!("{}, durable {}", metrics.visible_seqno, metrics.durable_seqno)
-}
-
-fn as_json(metrics: &Metrics, open_readers: &[OpenReader]) -> serde_json::Value {
-    let (memory, log, cache) = (&metrics.memory, &metrics.log, metrics.cache.total());
-    let tables = &metrics.open_tables;
-    let keyspaces: Vec<serde_json::Value> = metrics.keyspaces.iter().map(keyspace_as_json).collect();
-    let open_readers: Vec<serde_json::Value> = open_readers.iter().map(reader_as_json).collect();
-    let blocks: serde_json::Map<String, serde_json::Value> = BlockKind::ALL
-        .iter()
-        .map(|&kind| (kind.name().to_owned(), blocks_as_json(&metrics.cache[kind])))
-        .collect();
-    let errors: Vec<String> = metrics.background_errors.iter().map(ToString::to_string).collect();
-    json!({
-        "visible_seqno": metrics.visible_seqno.get(),
-        "durable_seqno": metrics.durable_seqno.get(),
-        "counted_since_ms": metrics.counted_since_ms,
-        "batches": metrics.batches,
-        "entries": metrics.entries,
-        "user_bytes": metrics.user_bytes,
-        "stalls": metrics.stalls,
-        "stall_ms": metrics.stall_time.as_millis() as u64,
-        "delays": metrics.delays,
-        "delay_ms": metrics.delay_time.as_millis() as u64,
-        "snapshots": metrics.snapshots,
-        "quarantined_files": metrics.quarantined_files,
-        "memory": memory_as_json(memory),
-        "open_tables": {
-            "tables": tables.tables,
-            "max_tables": tables.max_tables,
-            "metadata_bytes": tables.metadata_bytes,
-            "max_metadata_bytes": tables.max_metadata_bytes,
-            "opened": tables.opened,
-            "closed": tables.closed,
-        },
-        "log": {
-            "live_bytes": log.live_bytes,
-            "history_bytes": log.history_bytes,
-            "history_limit_bytes": log.history_limit_bytes,
-            "flushes": log.flushes,
-            "segments_prepared": log.segments_prepared,
-            "segments_recycled": log.segments_recycled,
-        },
-        "cache": {
-            "kind": metrics.cache.kind.to_string(),
-            "hits": cache.hits,
-            "misses": cache.misses,
-            "inserts": cache.inserts,
-            "evictions": cache.evictions,
-            "expirations": cache.expirations,
-            "duplicate_loads": metrics.cache.duplicate_loads,
-            "declined": metrics.cache.declined,
-            "not_admitted": metrics.cache.not_admitted,
-            "warm_inserts": metrics.cache.warm_inserts,
-            "scanned_bytes": metrics.cache.scanned_bytes,
-            "blocks": blocks,
-        },
-        "keyspaces": keyspaces,
-        "open_readers": open_readers,
-        "background_errors": errors,
-        "read_only_cause": metrics.read_only_cause,
-        "clock_skew_ms": metrics.clock_skew_ms,
-        "listeners": listeners_as_json(&metrics.listeners),
-    })
-}
-
-fn listeners_as_json(listeners: &ListenerMetrics) -> serde_json::Value {
-    json!({
-        "delivered": listeners.delivered,
-        "queued": listeners.queued,
-        "lost": listeners.lost,
-        "panics": listeners.panics,
-    })
 }

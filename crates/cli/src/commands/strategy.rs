@@ -37,7 +37,7 @@ fn show(context: &mut Context<'_>, args: &StrategyArgs, keyspace: &Keyspace) -> 
     let strategy = strategy.unwrap_or_default();
     let adaptation = keyspace.adaptation();
     if context.shape.json {
-        let migration = migration.as_ref().map(as_json);
+        let migration = migration.as_ref().map(esker_admin::json::levels::migration);
         let members = [
             ("keyspace".to_owned(), name.to_string().into()),
             ("strategy".to_owned(), strategy.into()),
@@ -69,15 +69,6 @@ pub(super) fn progress(migration: &MigrationInfo) -> String {
         human_bytes(migration.bytes_at_switch),
         if migration.is_paused { ", paused" } else { "" }
     )
-}
-
-pub(super) fn as_json(migration: &MigrationInfo) -> Value {
-    json!({
-        "from": migration.from.to_string(),
-        "bytes_at_switch": migration.bytes_at_switch,
-        "bytes_left": migration.bytes_left,
-        "paused": migration.is_paused,
-    })
 }
 
 fn print_adaptation(out: &mut dyn Write, told: &AdaptationInfo) -> Result<(), Failure> {

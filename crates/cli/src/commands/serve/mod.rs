@@ -1,10 +1,11 @@
 //! `serve`: runs the servers of all protocols on one open database until a signal.
 //!
 //! `file` completes the arguments by a configuration file; `plan` is what they say, decided before anything
-//! is opened; `address` reads addresses; `redis` and `grpc` are the parts of these protocols; `signals` tells
-//! the servers to stop.
+//! is opened; `address` reads addresses; `redis` and `grpc` are the parts of these protocols, `admin` that of
+//! HTTP; `signals` tells the servers to stop.
 
 mod address;
+mod admin;
 mod file;
 mod grpc;
 mod plan;
@@ -19,7 +20,9 @@ use crate::args::Global;
 use crate::control::listen::SharedRun;
 use crate::failure::{Exit, Failure};
 use crate::host;
+use admin::Serving;
 use esker::Database;
+use esker_admin::Sources;
 use esker_grpc::Access;
 use esker_redis_server::Listener;
 use esker_redis_server::server::Server;
@@ -59,6 +62,7 @@ pub(crate) fn run(
     let bound = Bound {
         redis: plan.redis.as_ref().map(redis::bind).transpose()?,
         grpc: plan.grpc.as_ref().map(|plan| plan.bind(global)).transpose()?,
+        admin: plan.admin.as_ref().map(admin::bind).transpose()?.flatten(),
     };
     let global = Global { data: Some(plan.data.clone()), ..global.clone() };
     let database = super::open(&global, |options| options)?;
@@ -89,6 +93,7 @@ fn check(global: &Global, plan: &Plan, out: &mut dyn Write) -> Result<Exit, Fail
 struct Bound {
     redis: Option<Listener>,
     grpc: Option<esker_grpc::Listener>,
+    admin: Option<esker_admin::Listener>,
 }
 
 fn serve(
@@ -107,9 +112,22 @@ fn serve(
     };
     let access =
         plan.grpc.as_ref().map(|grpc| grpc.access(server.clone(), bound.grpc.as_ref())).transpose()?;
+    let sources = Sources::new(database.clone(), &plan.data);
+    let sources = match &server {
+        Some(server) => sources.with_redis(Arc::clone(server)),
+        None => sources,
+    };
+    let serving = bound.admin.as_ref().map(Serving::of).transpose()?;
     let redis = plan.redis.as_ref().zip(server.as_deref()).zip(bound.redis);
     let redis = redis.map(|((plan, server), listener)| (plan, server, listener));
-    let served = serve_all(plan, signals, redis, bound.grpc.zip(access), database, out);
+    let served = std::thread::scope(|scope| {
+        // It ends the thread when it is dropped, however the others have ended.
+        let serving = serving;
+        if let Some(listener) = bound.admin {
+            scope.spawn(move || admin::serve(listener, sources));
+        }
+        serve_all(plan, signals, redis, bound.grpc.zip(access), serving.as_ref(), database, out)
+    });
     drop(pid_file);
     served
 }
@@ -120,6 +138,7 @@ fn serve_all(
     signals: Signals,
     redis: Option<(&RedisPlan, &Server, Listener)>,
     grpc: Option<(esker_grpc::Listener, Arc<dyn Access>)>,
+    admin: Option<&Serving>,
     database: &Database,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -127,6 +146,7 @@ fn serve_all(
         text: esker_server::Stop::default(),
         redis: redis.as_ref().map(|(_, _, listener)| listener.stop()),
         grpc: grpc.as_ref().map(|(listener, _)| listener.stop()),
+        admin: admin.map(|admin| admin.stop.clone()),
     };
     let grpc_address = grpc
         .as_ref()
@@ -161,7 +181,7 @@ fn serve_all(
         let text_address = text.as_ref().and_then(|_| is_ready.recv().ok());
         if text_address.is_some() == text.is_some() {
             let redis = redis.as_ref().map(|(redis, _, listener)| (*redis, listener));
-            tell_ready(plan, text_address, redis, grpc_address, out);
+            tell_ready(plan, text_address, redis, grpc_address, admin, out);
         }
         let served_redis = redis.map_or(Ok(()), |(_, server, listener)| {
             let served = listener.serve(server);
@@ -187,6 +207,7 @@ fn tell_ready(
     text: Option<SocketAddr>,
     redis: Option<(&RedisPlan, &Listener)>,
     grpc: Option<SocketAddr>,
+    admin: Option<&Serving>,
     out: &mut dyn Write,
 ) {
     let data = plan.data.display();
@@ -208,6 +229,10 @@ fn tell_ready(
     }
     if let Some(address) = grpc {
         lines.push_str(&format!("serving {data} by gRPC on {address}\n"));
+    }
+    if let Some(admin) = admin {
+        let address = admin.address;
+        lines.push_str(&format!("serving the status page of {data} on http://{address}/\n"));
     }
     let _result = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
     host::tell_supervisor("READY=1");

@@ -1,6 +1,7 @@
 //! What the arguments of `serve` say, decided before anything is opened: addresses, directory, log.
 
 use super::address::{OFF, resolve};
+use super::admin::AdminPlan;
 use super::grpc::GrpcPlan;
 use crate::args::{Global, LogFormat, ServeArgs};
 use crate::failure::Failure;
@@ -28,6 +29,8 @@ pub(crate) struct Plan {
     pub(super) text: Option<Config>,
     pub(super) redis: Option<RedisPlan>,
     pub(super) grpc: Option<GrpcPlan>,
+    /// Metrics, health and the status page.
+    pub(super) admin: Option<AdminPlan>,
     pub(super) watch: Option<Duration>,
     /// Nothing is served: the configuration is checked.
     pub(super) is_check: bool,
@@ -85,7 +88,8 @@ impl Plan {
         if text.is_none() && redis.is_none() && grpc.is_none() {
             return Err(Failure::usage("nothing is to be served: --redis, --dsl and --grpc are off"));
         }
-        Ok(Plan { data, text, redis, grpc, watch: args.watch, is_check: args.check_config, log })
+        let admin = AdminPlan::new(args)?;
+        Ok(Plan { data, text, redis, grpc, admin, watch: args.watch, is_check: args.check_config, log })
     }
 
     /// Tells what the configuration says that has no effect.

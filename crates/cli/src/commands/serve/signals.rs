@@ -14,10 +14,15 @@ pub(super) struct Stops {
     pub(super) text: esker_server::Stop,
     pub(super) redis: Option<esker_redis_server::Stop>,
     pub(super) grpc: Option<esker_grpc::Stop>,
+    /// It is told that the others end, and ends behind them.
+    pub(super) admin: Option<esker_admin::Stop>,
 }
 
 impl Stops {
     pub(super) fn stop(&self) {
+        if let Some(admin) = &self.admin {
+            admin.drain();
+        }
         self.text.stop();
         if let Some(redis) = &self.redis {
             redis.stop();

@@ -1,0 +1,120 @@
+//! What a path answers, and to which requests.
+
+use crate::access::{is_authorized, is_called_rightly};
+use crate::page;
+use crate::readiness::reasons;
+use crate::reports;
+
+use crate::response::{Answer, METRICS_TYPE, answer, error, json};
+use crate::shared::Shared;
+use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a report may take. It reads counters, and waits for locks that writers hold for microseconds.
+const REPORT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Answers a request.
+pub(crate) async fn respond(shared: &Arc<Shared>, request: &Parts) -> Answer {
+    let (uri, headers) = (&request.uri, &request.headers);
+    if !is_called_rightly(uri, headers, &shared.config) {
+        let sentence = "the request's Host is no name of this server: call it by its address or by localhost, \
+                        or allow the name with --admin-host";
+        return error(StatusCode::MISDIRECTED_REQUEST, sentence);
+    }
+    let is_health = uri.path().starts_with("/health/");
+    if !is_health && !is_authorized(headers, shared.config.token.as_ref()) {
+        return error(StatusCode::UNAUTHORIZED, "send the token: Authorization: Bearer TOKEN");
+    }
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        return error(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "nothing can be changed here: only GET and HEAD are answered",
+        );
+    }
+    match uri.path() {
+        "/health/live" => json(StatusCode::OK, &json!({ "status": "live" })),
+        "/health/ready" => report(shared, readiness).await,
+        "/metrics" => report(shared, metrics).await,
+        path => match (page::file(path), path.strip_prefix("/api/v1").and_then(reports::named)) {
+            (Some((content_type, text)), _) => answer(StatusCode::OK, content_type, text),
+            (None, Some(made)) => report(shared, move |shared| json(StatusCode::OK, &made(shared))).await,
+            (None, None) => error(StatusCode::NOT_FOUND, "there is no such page; /api/v1 lists the reports"),
+        },
+    }
+}
+
+/// Makes an answer on a thread that may wait (HA5).
+async fn report(shared: &Arc<Shared>, made: impl FnOnce(&Shared) -> Answer + Send + 'static) -> Answer {
+    let shared = Arc::clone(shared);
+    let made = tokio::task::spawn_blocking(move || made(&shared));
+    match tokio::time::timeout(REPORT_LIMIT, made).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(failure)) => {
+            tracing::error!(%failure, "a report failed");
+            error(StatusCode::INTERNAL_SERVER_ERROR, "making the report failed; the log says how")
+        }
+        Err(_) => error(StatusCode::SERVICE_UNAVAILABLE, "the report took longer than ten seconds"),
+    }
+}
+
+fn metrics(shared: &Shared) -> Answer {
+    answer(StatusCode::OK, METRICS_TYPE, crate::metrics::scrape(&shared.sources))
+}
+
+fn readiness(shared: &Shared) -> Answer {
+    let metrics = shared.sources.database().metrics();
+    let stopped_for = shared.history.stopped_for(shared.sources.uptime());
+    let reasons = reasons(shared.stop.is_draining(), &metrics, stopped_for);
+    if reasons.is_empty() {
+        return json(StatusCode::OK, &json!({ "status": "ready" }));
+    }
+    let told = reasons.iter().map(|reason| json!({ "reason": reason.word(), "text": reason.sentence() }));
+    let told = json!({ "status": "not ready", "reasons": told.collect::<Vec<_>>() });
+    json(StatusCode::SERVICE_UNAVAILABLE, &told)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests use the machine's files")]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::history::History;
+    use crate::sources::Sources;
+    use crate::stop::Stop;
+    use hyper::Request;
+    use std::sync::mpsc;
+
+    #[test]
+    fn health_answers_while_reports_wait() {
+        let dir = std::env::temp_dir().join(format!("esker-admin-waiting-{}", std::process::id()));
+        let database = esker::Database::open(&dir).unwrap();
+        let sources = Sources::new(database.clone(), &dir);
+        let (config, history, stop) = (Config::default(), History::default(), Stop::default());
+        let shared = Arc::new(Shared { config, sources, history, stop });
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build();
+        let (end, ended) = mpsc::channel::<()>();
+        runtime.unwrap().block_on(async {
+            let of_report = Arc::clone(&shared);
+            let waiting = tokio::spawn(async move {
+                let made = move |_: &Shared| {
+                    let _closed = ended.recv();
+                    answer(StatusCode::OK, METRICS_TYPE, "late")
+                };
+                report(&of_report, made).await
+            });
+            tokio::task::yield_now().await;
+            let request =
+                Request::get("/health/live").header("host", "localhost").body(()).unwrap().into_parts().0;
+            assert_eq!(respond(&shared, &request).await.status(), StatusCode::OK);
+            assert!(!waiting.is_finished());
+            drop(end);
+            assert_eq!(waiting.await.unwrap().status(), StatusCode::OK);
+        });
+        database.close().unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,15 @@
+//! What all requests are answered from.
+
+use crate::config::Config;
+use crate::history::History;
+use crate::sources::Sources;
+use crate::stop::Stop;
+
+/// What requests are answered from.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) sources: Sources,
+    pub(crate) history: History,
+    pub(crate) stop: Stop,
+}
