@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "directories, logs and start of another program's process")]
 
 use crate::client::Client;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -29,6 +30,8 @@ pub struct Server {
 struct Process {
     child: Child,
     directory: PathBuf,
+    program: PathBuf,
+    arguments: Vec<OsString>,
 }
 
 impl Server {
@@ -87,17 +90,37 @@ impl Server {
         self.process.as_mut().is_none_or(|process| matches!(process.child.try_wait(), Ok(None)))
     }
 
+    /// Ends its process by SIGKILL.
+    ///
+    /// # Panics
+    /// If the server was started elsewhere.
+    pub fn kill(&mut self) {
+        let child = &mut self.process.as_mut().expect("the server was started here").child;
+        child.kill().and_then(|()| child.wait()).expect("a process that was started here can be killed");
+    }
+
+    /// Starts its process anew after [`kill`](Self::kill): the same arguments, directory and port.
+    ///
+    /// # Panics
+    /// If the server was started elsewhere, or does not start again; the message has its log.
+    #[must_use]
+    pub fn started_again(mut self) -> Self {
+        let process = self.process.as_mut().expect("the server was started here");
+        process.spawn().expect("the program starts");
+        self.once_it_listens().unwrap_or_else(|error| panic!("the server does not start again: {error}"))
+    }
+
     fn start(program: impl AsRef<Path>, arguments: impl Fn(&mut Command, &Path, u16)) -> Self {
         let program = program.as_ref();
         let mut failure = String::new();
         for _ in 0..ATTEMPTS {
             let started = new_directory().and_then(|directory| {
                 let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-                let log = File::create(directory.join("log"))?;
                 let mut command = Command::new(program);
                 arguments(&mut command, &directory, port);
-                command.current_dir(&directory).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-                let process = Process { child: command.spawn()?, directory };
+                let arguments: Vec<OsString> = command.get_args().map(OsString::from).collect();
+                let child = spawned(program, &arguments, &directory)?;
+                let process = Process { child, directory, program: program.to_owned(), arguments };
                 Ok(Self { address: format!("127.0.0.1:{port}"), process: Some(process) })
             });
             match started.and_then(Self::once_it_listens) {
@@ -125,6 +148,21 @@ impl Server {
         }
         Err(io::Error::other(format!("it does not listen on {}", self.address)))
     }
+}
+
+impl Process {
+    fn spawn(&mut self) -> io::Result<()> {
+        self.child = spawned(&self.program, &self.arguments, &self.directory)?;
+        Ok(())
+    }
+}
+
+/// A process in a directory, whose file `log` it writes anew.
+fn spawned(program: &Path, arguments: &[OsString], directory: &Path) -> io::Result<Child> {
+    let log = File::create(directory.join("log"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(directory).stdin(Stdio::null());
+    command.stdout(log.try_clone()?).stderr(log).spawn()
 }
 
 impl Drop for Process {

@@ -217,6 +217,8 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "rapidhash", users: &["esker-experiments"] },
     // Certificates of tests.
     ThirdParty { name: "rcgen", users: &["esker-redis-testkit"] },
+    // A client that applications use; no product code.
+    ThirdParty { name: "redis", users: &["esker-redis-server"] },
     ThirdParty { name: "rustix", users: &["esker-env", "esker-server", "esker-cli"] },
     ThirdParty { name: "rustls", users: &["esker-tls", "esker-redis-server", "esker-redis-testkit"] },
     ThirdParty { name: "rustyline", users: &["esker-cli"] },

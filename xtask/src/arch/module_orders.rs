@@ -250,7 +250,8 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-redis-testkit",
         folder: "differential",
-        modules: "request pools arguments excluded shapes generator rules pair standing_alone lockstep shrink state mod",
+        modules: "request error_number pools arguments excluded shapes generator rules pair standing_alone lockstep shrink \
+                  state effects mod",
         closed: &[],
     },
     tree("xtask", "mod findings kill_loop repository proto arch bugs instructions sanitizers tidy"),

@@ -142,6 +142,16 @@ fn lies_ahead(time: &[u8], unit_ms: i128) -> bool {
     parse_integer(time).is_none_or(|time| time <= 0 || i128::from(time) * unit_ms >= 3_000_000_000_000)
 }
 
+/// Whether what a request does depends on how long ago entries of a stream were delivered.
+pub(super) fn depends_on_time(request: &[Vec<u8>]) -> bool {
+    let name = request.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
+    match &name[..] {
+        b"xclaim" | b"xautoclaim" => request.get(4).is_none_or(|least_idle| least_idle != b"0"),
+        b"xpending" => mentions(request, b"IDLE"),
+        _ => false,
+    }
+}
+
 fn mentions(request: &[Vec<u8>], word: &[u8]) -> bool {
     request.iter().any(|argument| argument.eq_ignore_ascii_case(word))
 }

@@ -6,6 +6,8 @@
 //! disagrees is made short ([`shrink`]).
 
 mod arguments;
+mod effects;
+mod error_number;
 mod excluded;
 mod generator;
 mod lockstep;
@@ -18,18 +20,19 @@ mod shrink;
 mod standing_alone;
 mod state;
 
+pub use effects::{same_state, timeless_requests};
 pub use pair::Disagreement;
 pub use request::Request;
 
 use crate::random::Random;
 use crate::server::Server;
+use error_number::with_error_number_cleared;
 use generator::Generator;
 use lockstep::Lockstep;
-use pair::Pair;
+use pair::{PATIENCE, Pair, ended};
 use request::{full_name, line};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
 
 /// Requests between two comparisons of the state.
 const PER_STATE: usize = 1_000;
@@ -40,8 +43,6 @@ const REQUESTS_SHOWN: usize = 60;
 /// Lists that are tried to make one failure short.
 const TRIALS: usize = 400;
 const TRIALS_IN_SILENCE: usize = 24;
-/// How long a reply is awaited; blocking commands wait for some milliseconds.
-const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What is compared.
 #[derive(Clone, Debug)]
@@ -114,6 +115,7 @@ pub fn compare(left: &Server, right: &Server, plan: &Plan) -> Report {
         let with_hello = !report.missing.contains("hello");
         let protocol = if seed % 2 == 0 && with_hello { 3 } else { 2 };
         let requests = generator.requests(&mut Random::of(seed), plan.requests, &without);
+        let requests = with_error_number_cleared(requests);
         report.requests += requests.len();
         let with_state = !state::COMMANDS.iter().any(|command| report.missing.contains(*command));
         let trial = Trial { left, right, protocol, with_hello, with_state };
@@ -208,23 +210,18 @@ impl Trial<'_> {
         let is_silent = found.right.contains("(no reply") || found.left.contains("(no reply");
         let trials = if is_silent { TRIALS_IN_SILENCE } else { TRIALS };
         let mut last = found;
-        let requests =
-            shrink::shrink(requests, trials, |shorter| match self.run(shorter, &mut BTreeMap::new()) {
+        let requests = shrink::shrink(requests, trials, |shorter| {
+            let shorter = with_error_number_cleared(shorter.to_vec());
+            match self.run(&shorter, &mut BTreeMap::new()) {
                 Err(wrong) if wrong.command == command => {
                     last = wrong;
                     true
                 }
                 _ => false,
-            });
+            }
+        });
         Failure { seed, protocol, requests, disagreement: last }
     }
-}
-
-/// That a server does not listen any more.
-fn ended(at: usize, error: &std::io::Error) -> Disagreement {
-    let text = error.to_string();
-    let question = "a new connection".to_owned();
-    Disagreement { at, command: question.clone(), question, left: text.clone(), right: text }
 }
 
 /// What makes both servers empty and brings their parameters back.

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Bytes of requests that are sent before replies are read: less than a socket holds.
 pub(super) const PIPELINE_BYTES: usize = 32 << 10;
 
+/// How long a reply is awaited; blocking commands wait for some milliseconds.
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+
 /// A reply as a tree and as bytes, or why there is none.
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
@@ -136,6 +139,13 @@ pub(super) fn disagreement(at: usize, question: &[Vec<u8>], left: &[u8], right: 
     };
     let command = full_name(question);
     Disagreement { at, question: line(question), command, left: shown(left), right: shown(right) }
+}
+
+/// That a server does not listen any more.
+pub(super) fn ended(at: usize, error: &io::Error) -> Disagreement {
+    let text = error.to_string();
+    let question = "a new connection".to_owned();
+    Disagreement { at, command: question.clone(), question, left: text.clone(), right: text }
 }
 
 pub(super) fn encoded(request: &[Vec<u8>]) -> Vec<u8> {

@@ -139,11 +139,8 @@ const NEAR: u64 = 20_000;
 
 /// Whether two replies agree under a rule.
 pub(super) fn agree(rule: Rule, left: &Value, right: &Value) -> bool {
-    // SORT in Redis looks at the number of an error that a command before it has left, such as of a score
-    // that is nearly zero.
-    let stale = left.error().is_some_and(|text| text.starts_with(b"ERR One or more scores"));
     if left.error().is_some() || right.error().is_some() {
-        return left == right || (stale && right.error().is_none());
+        return left == right;
     }
     match rule {
         Rule::Unordered => sorted(left) == sorted(right),
