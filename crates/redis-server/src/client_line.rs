@@ -43,12 +43,13 @@ pub(crate) fn write_line(client: &Client, shown: &Shown, now_ms: u64, out: &mut 
     out.extend_from_slice(
         format!(
             " age={} idle={} flags={flags} db={} sub={channels} psub={patterns} ssub={shards} multi={queued} \
-             qbuf={query} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} \
+             qbuf={query} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} \
              events=r cmd={command} user=",
             seconds(client.connected_ms),
             seconds(client.active_ms.load(Ordering::Relaxed)),
             shown.db,
-            query + output,
+            shown.queued_bytes,
+            query + output + (shown.queued_bytes + shown.held_bytes) as u64,
         )
         .as_bytes(),
     );

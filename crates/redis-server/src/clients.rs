@@ -59,6 +59,9 @@ pub(crate) struct Shown {
     pub(crate) tracking: Option<TrackingMode>,
     /// Whether the client gets a line for every command.
     pub(crate) is_monitor: bool,
+    /// Bytes of the queued commands, and of what the client watches and subscribes to.
+    pub(crate) queued_bytes: usize,
+    pub(crate) held_bytes: usize,
 }
 
 /// A connected client, as other threads see it.

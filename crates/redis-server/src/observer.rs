@@ -149,6 +149,10 @@ impl<'s> Observer<'s> {
         {
             self.errors.push(code_of(error).to_vec());
         }
+        if command.flags().contains(CommandFlags::ADMIN) {
+            // CONFIG SET may have changed it, and is noted itself by the new value.
+            self.notable_ns = self.server.observed.notable_ns();
+        }
         if nanos >= self.notable_ns {
             self.note_slow(session, command, arguments, nanos);
         }

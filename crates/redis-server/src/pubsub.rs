@@ -38,6 +38,8 @@ impl Subject {
 pub(crate) struct Subscriptions {
     /// Names of channels, patterns and shard channels.
     names: [BTreeSet<Box<[u8]>>; 3],
+    /// Bytes of all of them.
+    bytes: usize,
 }
 
 impl Subscriptions {
@@ -51,12 +53,26 @@ impl Subscriptions {
         self.counts().iter().sum()
     }
 
+    /// Bytes of all names.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Memory that the subscriptions take, here and in the table of all clients.
+    pub(crate) fn held_bytes(&self) -> usize {
+        2 * self.bytes + self.len() * (2 * size_of::<Box<[u8]>>() + size_of::<(u64, Arc<Client>)>())
+    }
+
     pub(crate) fn insert(&mut self, subject: Subject, name: &[u8]) {
-        self.names[subject as usize].insert(name.into());
+        if self.names[subject as usize].insert(name.into()) {
+            self.bytes += name.len();
+        }
     }
 
     pub(crate) fn remove(&mut self, subject: Subject, name: &[u8]) {
-        self.names[subject as usize].remove(name);
+        if self.names[subject as usize].remove(name) {
+            self.bytes -= name.len();
+        }
     }
 
     /// The names of one kind.

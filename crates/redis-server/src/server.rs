@@ -12,6 +12,7 @@ use crate::keyspace_events::KeyspaceEvents;
 use crate::observed::Observed;
 use crate::observed::latency::LatencyEvent;
 use crate::pausing::Pausing;
+use crate::observed::counters::Ended;
 use crate::pubsub::PubSub;
 use crate::scripts::Scripting;
 use crate::statistics::Statistics;
@@ -322,7 +323,9 @@ impl Server {
 
     /// Ends the wait of a client whose time is up.
     pub(crate) fn time_is_up(&self, client: u64) {
-        self.waiting.end(client, WaitEnd::TimeIsUp);
+        if let Some(command) = self.waiting.end(client, WaitEnd::TimeIsUp) {
+            self.observed.commands.count_ended_wait(command, Ended::Well);
+        }
     }
 }
 

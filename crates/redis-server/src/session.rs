@@ -23,8 +23,8 @@ pub(crate) struct QueuedCommands {
     pub(crate) is_broken: bool,
 }
 
-/// Changes of the identity, database, queued commands, subscriptions.
-pub(crate) type ShownVersion = (u32, u16, Option<usize>, usize);
+/// Changes of the identity, database, queued commands, subscriptions, bytes held.
+pub(crate) type ShownVersion = (u32, u16, Option<usize>, usize, usize);
 
 /// Which replies are sent: CLIENT REPLY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,12 @@ impl Session {
     /// Changes when something changes that CLIENT LIST tells of the session.
     pub(crate) fn shown_version(&self) -> ShownVersion {
         let queued = self.queue.as_ref().map(|queue| queue.commands.len());
-        (self.identity_changes, self.db, queued, self.subscriptions.len())
+        (self.identity_changes, self.db, queued, self.subscriptions.len(), self.held_bytes())
+    }
+
+    /// Memory of what the client watches and subscribes to, and of its name.
+    fn held_bytes(&self) -> usize {
+        self.watching.held_bytes() + self.subscriptions.held_bytes() + self.name.len()
     }
 
     /// Sets the name.
@@ -176,6 +181,8 @@ impl Session {
             is_blocked: false,
             tracking: self.tracking.map(|tracking| tracking.mode),
             is_monitor: self.is_monitor,
+            queued_bytes: self.queue.as_ref().map_or(0, |queue| queue.bytes),
+            held_bytes: self.held_bytes(),
         }
     }
 

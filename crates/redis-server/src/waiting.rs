@@ -63,6 +63,9 @@ impl Waiter {
     }
 }
 
+/// The error of a command whose wait CLIENT UNBLOCK ended so.
+pub(crate) const UNBLOCKED: &[u8] = b"UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
 /// The number of a wait: later waits have greater ones.
 pub(crate) type Ticket = u64;
 
@@ -267,20 +270,21 @@ impl Waiting {
         }
     }
 
-    /// Ends the wait of a client. `false` if it does not wait.
-    pub(crate) fn end(&self, client: u64, end: WaitEnd) -> bool {
+    /// Ends the wait of a client, and returns the command that waited. `None` if it does not wait.
+    pub(crate) fn end(&self, client: u64, end: WaitEnd) -> Option<&'static Command> {
         // Under the lock also when no client seems to wait: one that is gone may be about to.
         let mut tables = self.tables.lock();
-        let Some((_, waiter)) = tables.clients.get(&client) else { return false };
+        let (_, waiter) = tables.clients.get(&client)?;
+        let command = waiter.command;
         let mut reply = Vec::new();
         let mut writer = ReplyWriter::new(&mut reply, waiter.protocol);
         match end {
             WaitEnd::TimeIsUp => writer.null_array(),
-            WaitEnd::Unblocked => writer.error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+            WaitEnd::Unblocked => writer.error(UNBLOCKED),
             WaitEnd::Failed(text) => writer.error(&text),
             WaitEnd::Disconnected => {}
         }
         self.remove(&mut tables, client, reply);
-        true
+        Some(command)
     }
 }

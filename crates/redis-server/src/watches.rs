@@ -77,8 +77,11 @@ impl Watches {
     }
 }
 
-/// Keys that one client watches at most: some 10 MB.
+/// Keys that one client watches at most: some 10 MB, beside their names.
 pub(crate) const MAX_WATCHED_KEYS: usize = 64 << 10;
+
+/// Bytes of the names of keys that one client watches at most: 64 for each of so many keys.
+pub(crate) const MAX_WATCHED_BYTES: usize = 4 << 20;
 
 /// The keys that one client watches.
 #[derive(Debug, Default)]
@@ -87,18 +90,21 @@ pub(crate) struct Watching {
     /// Keys by database, and whether each had expired already when WATCH was called: its removal is no change
     /// then.
     keys: BTreeMap<(u16, Box<[u8]>), bool>,
+    /// Bytes of their names.
+    bytes: usize,
 }
 
 impl Watching {
     /// Begins to watch a key. The caller holds its stripe. `false` if the client watches too many.
     pub(crate) fn add(&mut self, watches: &Watches, db: u16, key: &[u8], had_expired: bool) -> bool {
-        let is_full = self.keys.len() >= MAX_WATCHED_KEYS;
+        let is_full = self.keys.len() >= MAX_WATCHED_KEYS || self.bytes + key.len() > MAX_WATCHED_BYTES;
         match self.keys.entry((db, key.into())) {
             Entry::Occupied(_) => true,
             Entry::Vacant(_) if is_full => false,
             Entry::Vacant(place) => {
                 watches.add(db, key, &self.mark, had_expired);
                 place.insert(had_expired);
+                self.bytes += key.len();
                 true
             }
         }
@@ -109,7 +115,14 @@ impl Watching {
         for (db, key) in std::mem::take(&mut self.keys).into_keys() {
             watches.remove(db, &key, &self.mark);
         }
+        self.bytes = 0;
         self.mark = Mark::default();
+    }
+
+    /// Memory that the watched keys take, here and in the table of all clients.
+    pub(crate) fn held_bytes(&self) -> usize {
+        const PER_KEY: usize = size_of::<((u16, Box<[u8]>), bool)>() + size_of::<Watcher>();
+        2 * self.bytes + self.keys.len() * PER_KEY
     }
 
     /// Whether a watched key was changed.

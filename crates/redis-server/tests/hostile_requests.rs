@@ -135,6 +135,35 @@ fn what_is_no_request_gets_the_error_of_redis() {
     assert_eq!(client.raw(), b"$-1\r\n");
 }
 
+/// Clients of other protocols that were sent here: none is answered as if it had asked something, and what
+/// they would smuggle in is not executed.
+#[test]
+fn other_protocols_get_errors_or_are_disconnected() {
+    let victim = Victim::start("protocols", "");
+    let hello_of_tls =
+        [&b"\x16\x03\x01\x00\x2f\x01\x00\x00\x2b\x03\x03"[..], &[7; 32], b"\0\0\x02\x13\x01\x01\0\n"]
+            .concat();
+    for bytes in [
+        &b"GET / HTTP/1.1\r\nHost: redis\r\n\r\nSET smuggled 1\r\n"[..],
+        b"POST / HTTP/1.1\r\nContent-Length: 20\r\n\r\nSET smuggled 1\r\n",
+        b"host: x\r\nSET smuggled 1\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+        &hello_of_tls,
+        b"\x10\x0f\0\x04MQTT\x04\x02\0\x3c\0\x03abc\r\n",
+    ] {
+        let mut stream = connect(victim.address());
+        stream.write_all(bytes).ok();
+        stream.shutdown(std::net::Shutdown::Write).ok();
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).ok();
+        let lines = String::from_utf8_lossy(&reply).into_owned();
+        assert!(lines.lines().all(|line| line.starts_with("-ERR ")), "{}: {lines}", bytes.escape_ascii());
+    }
+    let mut client = victim.client();
+    client.words("GET smuggled");
+    assert_eq!(client.raw(), b"$-1\r\n");
+}
+
 #[test]
 fn a_line_without_an_end_is_refused_at_64_kib() {
     let victim = Victim::start("endless", "");

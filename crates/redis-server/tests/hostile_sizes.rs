@@ -6,11 +6,15 @@
 mod common;
 
 use common::victim::{Victim, serve_if_asked};
-use esker_redis_testkit::{Client, encode};
+use esker_redis_testkit::{Client, ExpectKind, encode};
 
 #[test]
 fn serves_when_it_is_asked_to() {
     serve_if_asked();
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
 }
 
 /// Sends requests in pieces and reads their replies; returns the last.
@@ -59,6 +63,64 @@ fn watched_keys_and_subscriptions_take_linear_time() {
         let mut client = Client::connect(address);
         let last = pipeline(&mut client, (0..70_000).map(|n: u32| encode(&[b"WATCH", &n.to_le_bytes()])));
         assert!(last.starts_with(b"-ERR a client watches at most"), "{}", last.escape_ascii());
+    });
+}
+
+/// A number of the client's own line in CLIENT LIST.
+fn told(client: &mut Client, own_id: i64, name: &str) -> usize {
+    let lines = String::from_utf8(client.words("CLIENT LIST").bulk()).expect("text");
+    let own = format!("id={own_id} ");
+    let line = lines.lines().find(|line| line.starts_with(&own)).expect("the client is connected");
+    let field = line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    field.expect("the field is there").parse().expect("a number")
+}
+
+#[test]
+fn what_a_client_holds_is_bounded_in_bytes_and_told_of_it() {
+    let mut victim = Victim::start("sizes-bytes", "");
+    victim.survives("names of a MiB", 256, |address| {
+        let (mut client, mut other) = (Client::connect(address), Client::connect(address));
+        let id = client.words("CLIENT ID").integer();
+        let key = |number: u32| [&number.to_le_bytes()[..], &[b'k'; 60_000]].concat();
+        let last = pipeline(&mut client, (0..100).map(|n| encode(&[b"WATCH", &key(n)])));
+        assert_eq!(last, b"-ERR a client watches at most 65536 keys and 4194304 bytes of names\r\n");
+        let watched = told(&mut other, id, "tot-mem");
+        assert!((4 << 20..12 << 20).contains(&watched), "{watched}");
+        client.words("UNWATCH");
+        let nothing = told(&mut other, id, "tot-mem");
+        assert!(nothing < 1 << 10, "{nothing}");
+
+        let name = |number: u32| [&number.to_le_bytes()[..], &[b'c'; 1 << 20]].concat();
+        let last = pipeline(&mut client, (0..70).map(|n| encode(&[b"SUBSCRIBE", &name(n)])));
+        assert_eq!(last, b"-ERR a client subscribes to at most 67108864 bytes of names\r\n");
+        let subscribed = told(&mut other, id, "tot-mem");
+        assert!((64 << 20..150 << 20).contains(&subscribed), "{subscribed}");
+        client.words("RESET");
+
+        client.words("MULTI");
+        let value = vec![b'v'; 1 << 20];
+        pipeline(&mut client, (0..3).map(|_| encode(&[b"SET", b"k", &value])));
+        let queued = told(&mut other, id, "multi-mem");
+        assert!((3 << 20..4 << 20).contains(&queued), "{queued}");
+        assert!(told(&mut other, id, "tot-mem") >= queued);
+        client.words("RESET");
+        assert_eq!(told(&mut other, id, "multi-mem"), 0);
+    });
+}
+
+#[test]
+fn prefixes_of_tracking_are_bounded() {
+    let mut victim = Victim::start("sizes-prefixes", "");
+    victim.survives("CLIENT TRACKING", 64, |address| {
+        let mut client = Client::connect(address);
+        client.hello(3);
+        let prefixes: Vec<Vec<u8>> = (0..100_000).map(|n| format!("prefix:{n:06}").into_bytes()).collect();
+        let mut request: Vec<&[u8]> = vec![b"CLIENT", b"TRACKING", b"ON", b"BCAST"];
+        request.extend(prefixes.iter().flat_map(|prefix| [&b"PREFIX"[..], prefix]));
+        client.call(&request);
+        assert!(client.raw().starts_with(b"-ERR"), "{}", client.raw().escape_ascii());
+        client.words("CLIENT TRACKINGINFO");
+        assert!(contains(client.raw(), b"off"), "nothing is tracked: {}", client.raw().escape_ascii());
     });
 }
 

@@ -261,6 +261,68 @@ fn the_slow_log_keeps_what_redis_keeps() {
 }
 
 #[test]
+fn the_slow_log_keeps_the_command_that_turns_it_on_and_not_the_one_that_turns_it_off() {
+    let servers = servers("observed-slowlog-turns");
+    let entries = assert_same(&servers, |client| {
+        client.words("config set slowlog-log-slower-than -1");
+        client.words("slowlog reset");
+        client.words("ping");
+        client.words("config set slowlog-log-slower-than 0");
+        // In one pipeline with the commands that it is about.
+        client.send(b"PING\r\nCONFIG SET slowlog-log-slower-than -1\r\nPING\r\n");
+        (0..3).for_each(|_| drop(client.read()));
+        slow(client, "slowlog get")
+    });
+    let commands: Vec<&str> = entries.iter().map(|(arguments, ..)| arguments.as_str()).collect();
+    assert_eq!(commands, ["PING", "config set slowlog-log-slower-than 0"]);
+}
+
+#[test]
+fn commands_whose_waits_end_are_counted_as_redis_does() {
+    let servers = servers("observed-waits");
+    let lines = servers.iter().map(|server| {
+        let client = &mut server.connect();
+        client.words("config resetstat");
+        client.words("blpop nothing 0.01");
+        client.words("bzpopmin nothing 0.01");
+        client.words("xread block 10 streams nothing $");
+        let mut others: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+        let ids: Vec<i64> = others.iter_mut().map(|other| other.words("client id").integer()).collect();
+        for (other, (id, how)) in others.iter_mut().zip(ids.iter().zip(["", "timeout", "error"])) {
+            other.send(b"blpop nothing 0\r\n");
+            // It waits when it can be woken.
+            while client.words(&format!("client unblock {id} {how}")).integer() == 0 {}
+            other.read();
+        }
+        (section(client, "commandstats"), section(client, "errorstats"))
+    });
+    for (commands, errors) in lines {
+        let is_wait = |line: &&String| line.starts_with("cmdstat_b") || line.starts_with("cmdstat_x");
+        assert_eq!(
+            commands.iter().filter(is_wait).collect::<Vec<_>>(),
+            [
+                "cmdstat_blpop:calls=4,rejected_calls=0,failed_calls=3",
+                "cmdstat_bzpopmin:calls=1,rejected_calls=0,failed_calls=0",
+                "cmdstat_xread:calls=1,rejected_calls=0,failed_calls=0"
+            ]
+        );
+        assert!(errors.contains(&"errorstat_UNBLOCKED:count=1".to_owned()), "{errors:?}");
+    }
+}
+
+#[test]
+fn percentiles_are_numbers_from_0_to_100() {
+    let servers = servers("observed-percentiles");
+    for value in ["10.0 50.0 a", "10 101", "-1", "0.0 50.0 100.0", "", "99.999 33.3333333333", "nan", "1e1"] {
+        assert_same(&servers, |client| {
+            let set =
+                client.call(&[b"config", b"set", b"latency-tracking-info-percentiles", value.as_bytes()]);
+            (set, client.words("config get latency-tracking-info-percentiles"))
+        });
+    }
+}
+
+#[test]
 fn latencies_of_slow_commands_are_watched() {
     let server = esker("observed-latency");
     let mut client = server.connect();

@@ -3,21 +3,27 @@
 use super::Family;
 use crate::call::Call;
 use crate::failure::Outcome;
-use crate::waiting::WaitEnd;
+use crate::observed::counters::Ended;
+use crate::waiting::{UNBLOCKED, WaitEnd};
 
 pub(crate) const COMMANDS: Family = &[("client|unblock", unblock)];
 
 fn unblock(call: &mut Call<'_, '_>) -> Outcome {
-    let end = match call.args.len() {
-        3 => WaitEnd::TimeIsUp,
-        4 if call.is_word(3, "timeout") => WaitEnd::TimeIsUp,
-        4 if call.is_word(3, "error") => WaitEnd::Unblocked,
+    let (end, error) = match call.args.len() {
+        3 => (WaitEnd::TimeIsUp, None),
+        4 if call.is_word(3, "timeout") => (WaitEnd::TimeIsUp, None),
+        4 if call.is_word(3, "error") => (WaitEnd::Unblocked, Some(UNBLOCKED)),
         4 => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
         _ => return Err(super::subcommand_syntax(call)),
     };
     // No client has a negative number.
     let client = u64::try_from(call.integer(2)?).unwrap_or_default();
-    let was_waiting = call.server.waiting.end(client, end);
-    call.reply.integer(was_waiting.into());
+    let waited = call.server.waiting.end(client, end);
+    if let Some(command) = waited {
+        // As in Redis, it has failed also if it answers as if its time were up.
+        call.server.observed.commands.count_ended_wait(command, Ended::Failed);
+        error.iter().for_each(|text| call.server.observed.commands.count_error(text));
+    }
+    call.reply.integer(waited.is_some().into());
     Ok(())
 }

@@ -163,6 +163,8 @@ fn memory(server: &Server, text: &mut String) {
             ("maxmemory", "0".to_owned()),
             ("maxmemory_human", "0B".to_owned()),
             ("maxmemory_policy", "noeviction".to_owned()),
+            // Nothing is evicted; programs subtract it from `used_memory`.
+            ("mem_not_counted_for_evict", "0".to_owned()),
             ("lazyfree_pending_objects", server.store.garbage_objects().to_string()),
         ],
     );

@@ -25,6 +25,9 @@ pub(crate) const COMMANDS: Family = &[
 /// Subscriptions of one client, each channel and pattern counted.
 const MAX_SUBSCRIPTIONS: usize = 1 << 20;
 
+/// Bytes of the names that one client subscribes to: 64 for each of so many.
+const MAX_SUBSCRIBED_BYTES: usize = 64 << 20;
+
 fn subscribe(call: &mut Call<'_, '_>, subject: Subject) -> Outcome {
     // A client within the process has no connection that messages could go to.
     let Some(client) = call.server.clients.get(call.session.id) else {
@@ -32,6 +35,12 @@ fn subscribe(call: &mut Call<'_, '_>, subject: Subject) -> Outcome {
     };
     if call.session.subscriptions.len() + call.args.len() - 1 > MAX_SUBSCRIPTIONS {
         return Err(format!("ERR a client has at most {MAX_SUBSCRIPTIONS} subscriptions").into());
+    }
+    let bytes: usize = call.args[1..].iter().map(|name| name.len()).sum();
+    if call.session.subscriptions.bytes() + bytes > MAX_SUBSCRIBED_BYTES {
+        return Err(
+            format!("ERR a client subscribes to at most {MAX_SUBSCRIBED_BYTES} bytes of names").into()
+        );
     }
     for name in &call.args[1..] {
         if call.server.pubsub.subscribe(subject, name, &client) {

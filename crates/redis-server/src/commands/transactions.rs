@@ -5,7 +5,7 @@ use super::Family;
 use crate::call::Call;
 use crate::failure::Outcome;
 use crate::session::QueuedCommands;
-use crate::watches::MAX_WATCHED_KEYS;
+use crate::watches::{MAX_WATCHED_BYTES, MAX_WATCHED_KEYS};
 
 pub(crate) const COMMANDS: Family =
     &[("multi", multi), ("discard", discard), ("watch", watch), ("unwatch", unwatch)];
@@ -36,7 +36,10 @@ fn watch(call: &mut Call<'_, '_>) -> Outcome {
         let entry = call.entry(position)?;
         let (db, key) = (call.db(), call.args[position]);
         if !call.session.watching.add(&call.server.watches, db, key, entry.has_expired()) {
-            return Err(format!("ERR a client watches at most {MAX_WATCHED_KEYS} keys").into());
+            let text = format!(
+                "ERR a client watches at most {MAX_WATCHED_KEYS} keys and {MAX_WATCHED_BYTES} bytes of names"
+            );
+            return Err(text.into());
         }
     }
     call.reply.status(b"OK");

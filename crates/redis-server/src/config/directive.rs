@@ -2,6 +2,7 @@
 
 use super::buffer_limits::BufferLimits;
 use crate::keyspace_events::KeyspaceEvents;
+use esker_resp::double::parse_double;
 use esker_resp::integer::parse_integer;
 use esker_resp::memory_size::parse_memory_size;
 
@@ -20,6 +21,8 @@ pub(super) enum Kind {
     Events,
     /// Limits of classes of clients.
     BufferLimits,
+    /// Numbers from 0 to 100.
+    Percentiles,
     /// Anything.
     Text,
 }
@@ -77,7 +80,24 @@ impl Directive {
                 let before = BufferLimits::default().changed_by(before)?;
                 Ok(before.changed_by(value)?.to_string().into_bytes())
             }
+            Kind::Percentiles => percentiles(value),
             Kind::Text => Ok(value.to_vec()),
         }
     }
+}
+
+/// Percentiles with six places at most and no zeros behind them.
+fn percentiles(value: &[u8]) -> Result<Vec<u8>, String> {
+    let words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let shown = words.map(|word| match parse_double(word) {
+        Some(number) if (0.0..=100.0).contains(&number) => {
+            let places = format!("{number:.6}");
+            Ok(places.trim_end_matches('0').trim_end_matches('.').to_owned())
+        }
+        Some(number) if !number.is_nan() => {
+            Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".to_owned())
+        }
+        _ => Err("Invalid latency-tracking-info-percentiles parameters".to_owned()),
+    });
+    Ok(shown.collect::<Result<Vec<_>, String>>()?.join(" ").into_bytes())
 }

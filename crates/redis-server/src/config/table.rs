@@ -79,7 +79,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive { name: "jemalloc-bg-thread", alias: None, kind: Kind::YesNo, default: "yes", is_fixed: false },
     Directive { name: "latency-monitor-threshold", alias: None, kind: Kind::Integer { least: 0 }, default: "0", is_fixed: false },
     Directive { name: "latency-tracking", alias: None, kind: Kind::YesNo, default: "yes", is_fixed: false },
-    Directive { name: "latency-tracking-info-percentiles", alias: None, kind: Kind::Text, default: "50 99 99.9", is_fixed: false },
+    Directive { name: "latency-tracking-info-percentiles", alias: None, kind: Kind::Percentiles, default: "50 99 99.9", is_fixed: false },
     Directive { name: "lazyfree-lazy-eviction", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },
     Directive { name: "lazyfree-lazy-expire", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },
     Directive { name: "lazyfree-lazy-server-del", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },

@@ -95,7 +95,10 @@ fn aside(path: &Path) -> PathBuf {
 #[expect(clippy::disallowed_methods, reason = "the test looks at the files")]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
     #[test]
     fn a_socket_has_its_permissions_and_replaces_only_what_nothing_listens_on() {
@@ -116,6 +119,37 @@ mod tests {
         let refused = bind(&wanted).expect_err("a file");
         assert!(refused.to_string().contains("is no socket"), "{refused}");
         assert_eq!(fs::read_dir(&folder).expect("there").count(), 1, "nothing is left beside it");
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    /// Another thread looks at the socket's place all the time while sockets are bound and removed.
+    #[test]
+    fn a_socket_is_never_at_its_place_with_other_permissions() {
+        let folder = std::env::temp_dir().join(format!("esker-unix-race-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a directory");
+        let wanted = UnixAddress { path: folder.join("socket"), mode: Some(0o600) };
+        let has_ended = AtomicBool::new(false);
+        let seen = std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let mut seen = BTreeSet::new();
+                while !has_ended.load(Ordering::Acquire) {
+                    if let Ok(metadata) = fs::symlink_metadata(&wanted.path) {
+                        seen.insert(metadata.permissions().mode() & 0o777);
+                    }
+                }
+                seen
+            });
+            for _ in 0..500 {
+                drop(bind(&wanted).expect("free"));
+            }
+            // Seen at least once, however the threads were scheduled.
+            let bound = bind(&wanted).expect("free");
+            std::thread::sleep(Duration::from_millis(100));
+            has_ended.store(true, Ordering::Release);
+            drop(bound);
+            looking.join().expect("it looks")
+        });
+        assert_eq!(seen, BTreeSet::from([0o600]));
         fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -109,6 +109,8 @@ pub(crate) struct CommandStatistics {
     /// `latency-tracking`.
     tracks_latencies: AtomicBool,
     threads: Mutex<Vec<Arc<ThreadCounters>>>,
+    /// Commands that waited and ended without being served; one of `threads`, of whatever thread has the lock.
+    ended_waits: Mutex<Arc<ThreadCounters>>,
     /// The sums at the last reset.
     at_reset: Mutex<Vec<Total>>,
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
@@ -117,9 +119,11 @@ pub(crate) struct CommandStatistics {
 
 impl Default for CommandStatistics {
     fn default() -> Self {
+        let ended_waits = Arc::new(ThreadCounters::new());
         Self {
             tracks_latencies: AtomicBool::new(true),
-            threads: Mutex::default(),
+            threads: Mutex::new(vec![Arc::clone(&ended_waits)]),
+            ended_waits: Mutex::new(ended_waits),
             at_reset: Mutex::default(),
             errors: Mutex::default(),
             error_replies: AtomicU64::new(0),
@@ -150,6 +154,11 @@ impl CommandStatistics {
         let counters = Arc::new(ThreadCounters::new());
         threads.push(Arc::clone(&counters));
         counters
+    }
+
+    /// Counts a command that waited and was not served.
+    pub(crate) fn count_ended_wait(&self, command: &Command, ended: Ended) {
+        self.ended_waits.lock().count(command.index(), 0, ended, self.tracks_latencies());
     }
 
     /// Counts an error reply by its code, the first word of its text.
