@@ -177,6 +177,7 @@ fn mistakes_in_a_redis_conf_are_told_with_their_place() {
         ("daemonize yes\n", "bad.conf, line 1: daemonize: this server stays in the foreground"),
         ("requirepass \"x\n", "bad.conf: line 1: unbalanced quotes"),
         ("user ada on +nothing\n", "user ada: "),
+        ("user ada on\nuser ada off\n", "Duplicate user"),
         ("port 0\n\ndatabases 0\n", "databases: 0 is not between 1 and 16384"),
     ] {
         dir.write("bad.conf", text);
@@ -184,6 +185,9 @@ fn mistakes_in_a_redis_conf_are_told_with_their_place() {
         assert_eq!(ran.code, 2, "{text}: {ran:?}");
         assert!(ran.err.contains(told), "{text}: {}", ran.err);
     }
+    let ran = dir.run("serve --redis-conf --user ada --user ada");
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("user ada: Duplicate user"), "{}", ran.err);
     let ran = dir.run_with("serve --redis-conf -", "port 1x\n");
     assert!(ran.err.contains("standard input, line 1: port"), "{}", ran.err);
 }
@@ -237,6 +241,49 @@ fn redis_cli_loads_lists_and_measures() {
     assert_eq!(cli(&["--scan", "--pattern", "key:12?"], b"").lines().count(), 10);
     assert!(cli(&["--bigkeys"], b"").contains("5000 strings with 25000 bytes"));
     assert_eq!(cli(&[], b"rpush list a b c\nlrange list 1 -1\n"), "3\nb\nc\n");
+    assert_eq!(cli(&["-3"], b"multi\nincr n\nincrby n 4\nexec\n"), "OK\nQUEUED\nQUEUED\n1\n5\n");
+    assert_eq!(cli(&[], b"multi\nincr\nincr n\nexec\nget n\n").lines().last(), Some("5"));
+    assert_eq!(cli(&["--csv", "lrange", "list", "0", "1"], b""), "\"a\",\"b\"\n");
+    assert_eq!(cli(&["-x", "set", "text"], b"from stdin"), "OK\n");
+    assert_eq!(cli(&["-r", "3", "incr", "n"], b""), "6\n7\n8\n");
+    assert_eq!(
+        cli(&["--eval", "/dev/stdin", "n", ",", "2"], b"return redis.call('incrby', KEYS[1], ARGV[1])"),
+        "10\n"
+    );
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn redis_cli_monitors_and_subscribes() {
+    if Command::new("redis-cli").arg("--version").output().is_err() {
+        println!("skipped: redis-cli is not installed");
+        return;
+    }
+    let dir = WorkingDir::new();
+    let mut server = Running::start(dir.command("serve --dsl off --log off --redis 127.0.0.1:0"));
+    let address = server.redis_address();
+    let port = address.rsplit(':').next().unwrap().to_owned();
+    let cli = |arguments: &[&str]| {
+        let mut command = Command::new("redis-cli");
+        command.args(["-p", &port]).args(arguments);
+        Running::start(command)
+    };
+    let mut monitor = cli(&["monitor"]);
+    monitor.line("OK");
+    let mut subscriber = cli(&["psubscribe", "news.*"]);
+    subscriber.line("psubscribe");
+    assert!(ask(&address, "PUBLISH news.today hello").starts_with(":1\r\n"));
+    assert_eq!(subscriber.line("pmessage"), "pmessage");
+    assert_eq!(subscriber.line("hello"), "hello");
+    let line = monitor.line("PUBLISH");
+    assert!(
+        line.contains("[0 127.0.0.1:") && line.ends_with("\"PUBLISH\" \"news.today\" \"hello\""),
+        "{line}"
+    );
+    monitor.kill();
+    subscriber.kill();
+    // Both are gone, and nothing is sent to them.
+    assert!(ask(&address, "PUBLISH news.today again").ends_with("+OK\r\n"));
     assert_eq!(server.end().0, Some(0));
 }
 

@@ -39,8 +39,8 @@ pub(crate) struct ServeArgs {
     /// Set a directive of redis.conf
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUE"], action = clap::ArgAction::Append, allow_hyphen_values = true)]
     pub(crate) redis_set: Vec<String>,
-    /// Serve as redis-server does: by this redis.conf, or - for standard input, and by the directives behind
-    /// it; the text protocol is off unless --dsl is given. Comes last on the command line
+    /// Serve as redis-server does: by this redis.conf, or - for standard input, if one is named, and by the
+    /// directives behind it; the text protocol is off unless --dsl is given. Comes last on the command line
     #[arg(long, num_args = 1.., value_names = ["FILE", "--DIRECTIVE VALUE"], allow_hyphen_values = true)]
     pub(crate) redis_conf: Vec<OsString>,
     /// Address for the text protocol, or off [default: 127.0.0.1 with the port in SERVER_PORT, or 8080]

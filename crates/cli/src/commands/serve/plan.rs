@@ -107,7 +107,13 @@ impl Plan {
 /// The directives: of a file and those behind it, and of `--redis-set`.
 fn redis_config(args: &ServeArgs) -> Result<StartConfig, Failure> {
     let mut config = StartConfig::default();
-    if let Some((file, words)) = args.redis_conf.split_first() {
+    // As for redis-server, directives may stand alone, without a file before them.
+    let (file, words) = match args.redis_conf.split_first() {
+        Some((first, _)) if first.as_bytes().starts_with(b"--") => (None, &args.redis_conf[..]),
+        Some((file, words)) => (Some(file), words),
+        None => (None, &[][..]),
+    };
+    if let Some(file) = file {
         let name = if file == OsStr::new("-") { Path::new("standard input") } else { Path::new(file) };
         let text = host::content_of(Path::new(file))?;
         config
@@ -115,6 +121,8 @@ fn redis_config(args: &ServeArgs) -> Result<StartConfig, Failure> {
                 host::content_of(path).map_err(|failure| failure.message().to_owned())
             })
             .map_err(Failure::usage)?;
+    }
+    if !words.is_empty() {
         let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         config.add_words(&words).map_err(Failure::usage)?;
     }
