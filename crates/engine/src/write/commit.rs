@@ -188,7 +188,8 @@ pub fn commit_if<A: Admission>(
     };
     drop(state);
     if let Some(after) = after {
-        write_control::finish_commit(store, writing, &after, wait.left());
+        let max_delay = if stall_policy == StallPolicy::Stall { wait.left() } else { Duration::ZERO };
+        write_control::finish_commit(store, writing, &after, max_delay);
     }
     if durability == Durability::Power {
         writing.sync_up_to(last)?;

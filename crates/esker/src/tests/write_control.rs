@@ -239,6 +239,45 @@ fn a_throttled_writer_blocks_no_other_thread() {
     db.close().unwrap();
 }
 
+/// PC6: a write that may not wait adds its debt, and does not wait it off.
+#[test]
+fn a_write_that_may_not_stall_leaves_its_debt_to_the_next_one() {
+    let faults = FaultFs::new(Arc::new(StrictFs::new()));
+    let db = open(&faults);
+    let gate = hold_flush(&faults);
+    put(db.default_keyspace(), 2 * BUFFER_BYTES);
+    let store = db.store();
+    let state = store.find_keyspace("default").unwrap();
+    // As if flushes took a second for a KiB: a wait for the pace would be longer than the test.
+    state.write_control.lock().capacity.note_flush(1 << 10, 1 << 10, Duration::from_secs(1000));
+    write_control::update_pressure(store, &state);
+    let (sent, done) = channel();
+    let writer = db.clone();
+    let thread = store.env.spawn("writer", move || {
+        let write = |key: &[u8]| {
+            let mut batch = writer.batch();
+            batch.put(writer.default_keyspace(), key, [1; 1016]);
+            writer.write_with(&batch, WriteOptions::new().no_stall())
+        };
+        sent.send((write(b"first"), write(b"second"))).unwrap();
+    });
+    let (first, second) = loop {
+        if let Ok(results) = done.try_recv() {
+            break results;
+        }
+        assert_eq!(store.counters.delays.load(Ordering::Relaxed), 0, "it waits");
+        std::thread::yield_now();
+    };
+    first.unwrap();
+    assert!(matches!(&second, Err(Error::WouldStall { .. })), "{second:?}");
+    assert!(db.default_keyspace().get(b"first").unwrap().is_some());
+    assert!(db.default_keyspace().get(b"second").unwrap().is_none());
+    assert_eq!(db.metrics().delays, 0);
+    drop(gate);
+    thread.unwrap().join().unwrap();
+    db.close().unwrap();
+}
+
 /// A clock that advances by a millisecond whenever it is read.
 #[derive(Debug, Default)]
 struct Ticking(AtomicU64);

@@ -22,6 +22,8 @@
 //! * PC4: a keyspace's pressure slows its own writers only; pressure of the shared memory slows all writers.
 //! * PC5: where compaction has nothing to do, runs of level 0 and garbage are no pressure: waiting would not
 //!   reduce them. Nor is data that overwrites nothing, however much arrives: merges would not reduce it.
+//! * PC6: a write with `no_stall` never sleeps: while there is debt it is refused, and the debt that it adds
+//!   is left to the writes behind it. So a thread that reads for others can write, too.
 //!
 //! # Rejected
 //! Sleeping before the write, as RocksDB does: the thread at the head of its queue sleeps for all, and a
@@ -100,7 +102,7 @@ pub fn after_commit(store: &Store, state: &mut CommitState, batch: &EncodedBatch
 }
 
 /// Called without a lock, after a batch: notifies waiting threads, updates the pressure, and waits for
-/// the throttle debt of the batch, `max_delay` at most.
+/// the throttle debt of the batch, `max_delay` at most; zero for a write that may not wait (PC6).
 #[cold]
 pub fn finish_commit(store: &Store, writing: &Writing, after: &AfterCommit, max_delay: Duration) {
     if after.notify {
@@ -108,8 +110,11 @@ pub fn finish_commit(store: &Store, writing: &Writing, after: &AfterCommit, max_
     }
     after.looks.iter().for_each(|keyspace| update_pressure(store, keyspace));
     let Some((keyspace, throttle_debt)) = &after.throttle_debt else { return };
-    store.counters.delays.fetch_add(1, Ordering::Relaxed);
     let began_ns = store.env.clock.monotonic_ns();
+    if max_delay.is_zero() {
+        return update_pressure_if_due(store, keyspace, began_ns);
+    }
+    store.counters.delays.fetch_add(1, Ordering::Relaxed);
     wait_for_pace(store, keyspace, *throttle_debt, max_delay);
     let waited_ns = store.env.clock.monotonic_ns().saturating_sub(began_ns);
     store.counters.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
