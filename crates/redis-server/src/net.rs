@@ -5,13 +5,14 @@
 //! lane with its client's state and comes back with the replies.
 //!
 //! [`connection`] one client's state machine; [`io_thread`] the loop over its sockets; [`inbox`] messages
-//! from other threads; [`slow_lane`] threads that may wait; [`socket`] what a client is reached by, and
-//! [`tls_socket`] the same with TLS; [`tcp_listener`] and [`unix_listener`] bind; [`listener`] accepts and
-//! stops.
+//! from other threads; [`slow_lane`] threads that may wait, and [`lane_queue`] what they do next; [`socket`]
+//! what a client is reached by, and [`tls_socket`] the same with TLS; [`tcp_listener`] and [`unix_listener`]
+//! bind; [`listener`] accepts and stops.
 
 pub(crate) mod connection;
 pub(crate) mod inbox;
 pub(crate) mod io_thread;
+mod lane_queue;
 pub(crate) mod listen_error;
 pub(crate) mod listener;
 pub(crate) mod slow_lane;

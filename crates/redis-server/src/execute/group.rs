@@ -26,6 +26,7 @@ use esker_redis_store::txn::{Stalls, resident_only};
 use esker_resp::writer::ReplyWriter;
 use parking_lot::{Condvar, Mutex};
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Commands of a group. It bounds the batch and how long stripes are held.
@@ -71,8 +72,10 @@ pub(crate) enum End {
 }
 
 /// A group of writes that the engine held back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stall {
+    /// What holds it back, in the engine's words.
+    pub(crate) cause: Arc<str>,
     /// After this time it is worth a further attempt.
     pub(crate) retry_after: Duration,
     /// How long it has been held back, with that time.
@@ -92,8 +95,8 @@ pub(crate) struct Executor<'s> {
     /// Where the group's requests and replies begin.
     first_request: usize,
     first_reply: usize,
-    /// When the writes that were held back are worth a further attempt.
-    retry_after: Option<Duration>,
+    /// When the writes that were held back are worth a further attempt, and what holds them back.
+    refused: Option<(Duration, Arc<str>)>,
     /// How long the present group has been held back.
     stalled: Duration,
     /// Whether the stripes of all keys are held for a script whose keys are not known before it runs.
@@ -146,7 +149,7 @@ impl<'s> Executor<'s> {
             stripes: Vec::new(),
             first_request: 0,
             first_reply: 0,
-            retry_after: None,
+            refused: None,
             stalled: Duration::ZERO,
             holds_all_stripes: false,
         }
@@ -292,9 +295,9 @@ impl<'s> Executor<'s> {
     /// long it has been held back by then. `None` if it was not held back. A stall that lasts longer than
     /// [`STALL_LIMIT`] becomes an error reply.
     pub(crate) fn take_stall(&mut self) -> Option<Stall> {
-        let retry_after = self.retry_after.take()?;
+        let (retry_after, cause) = self.refused.take()?;
         let so_far = std::mem::take(&mut self.stalled) + retry_after;
-        Some(Stall { retry_after, so_far })
+        Some(Stall { cause, retry_after, so_far })
     }
 
     /// The next group has been held back so long already.
@@ -634,10 +637,10 @@ impl<'s> Executor<'s> {
                 session.log_denied(self.server);
                 true
             }
-            Err(esker::Error::WouldStall { retry_after, .. })
+            Err(esker::Error::WouldStall { retry_after, cause })
                 if mode == Mode::Resident || self.stalled + retry_after < STALL_LIMIT =>
             {
-                self.retry_after = Some(retry_after);
+                self.refused = Some((retry_after, cause));
                 false
             }
             Err(error) => {

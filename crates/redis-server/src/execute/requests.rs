@@ -3,6 +3,8 @@
 //! They are parsed ahead, so that a group of them shares one lookup and one batch, and can be executed once
 //! more from its beginning.
 
+use crate::checks::changes_keys;
+use esker_redis_commands::{Command, CommandFlags, find};
 use esker_resp::limits::Limits;
 use esker_resp::protocol_error::ProtocolError;
 use esker_resp::request::{Progress, RequestParser};
@@ -122,6 +124,14 @@ impl Requests {
         Some(places.iter().map(|(offset, length)| &self.input[*offset..offset + length]))
     }
 
+    /// Whether the requests that are not executed yet only read, as far as their commands tell by themselves.
+    pub(crate) fn only_read(&self) -> bool {
+        let only_reads =
+            |command: &Command| command.flags().contains(CommandFlags::READONLY) && !changes_keys(command);
+        let mut commands = (self.next..self.requests.len()).map(|at| find(self.at(at)?.next()?));
+        commands.all(|command| command.is_some_and(only_reads))
+    }
+
     /// Bytes that were received and not executed.
     pub(crate) fn waiting_bytes(&self) -> usize {
         match self.requests.get(self.next) {
@@ -147,5 +157,32 @@ impl Requests {
             + self.requests.capacity() * size_of::<Request>()
             + self.places.capacity() * size_of::<(usize, usize)>()
             + self.parser.heap_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(text: &[u8]) -> Requests {
+        let mut requests = Requests::default();
+        requests.input().extend_from_slice(text);
+        assert!(requests.parse(&Limits::default()));
+        requests
+    }
+
+    #[test]
+    fn a_pipeline_only_reads_if_all_of_it_does() {
+        for text in [&b"GET a\r\n"[..], b"get a\r\nLRANGE l 0 1\r\nEVAL_RO x 0\r\n"] {
+            assert!(requests(text).only_read());
+        }
+        for text in
+            [&b"GET a\r\nSET a b\r\n"[..], b"PFCOUNT a\r\n", b"EXEC\r\n", b"EVAL x 0\r\n", b"NONE\r\n"]
+        {
+            assert!(!requests(text).only_read());
+        }
+        let mut rest = requests(b"SET a b\r\nGET a\r\n");
+        rest.set_position(1);
+        assert!(rest.only_read(), "what is executed already does not count");
     }
 }

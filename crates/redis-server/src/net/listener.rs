@@ -51,7 +51,8 @@ pub struct ListenConfig {
     /// Threads that serve connections. Default: one for each two cores, at least one; the engine's background
     /// work takes the rest.
     pub io_threads: usize,
-    /// Threads that execute what must wait for a device or for a stall. Default: 2.
+    /// Threads that execute what must wait for a device or for a stall; if they are several, one of them only
+    /// reads. Default: 3.
     pub slow_threads: usize,
 }
 
@@ -64,7 +65,7 @@ impl Default for ListenConfig {
             unix: None,
             backlog: 511,
             io_threads: (cores / 2).clamp(1, 16),
-            slow_threads: 2,
+            slow_threads: 3,
         }
     }
 }
@@ -154,7 +155,7 @@ impl Listener {
             inboxes.push(Arc::new(Inbox::new(Waker::new(poll.registry(), INBOX)?)));
             polls.push(poll);
         }
-        let (lane, stop) = (SlowLane::default(), self.stop.clone());
+        let (lane, stop) = (SlowLane::new(self.config.slow_threads), self.stop.clone());
         server.scripting.set_closing(false);
         std::thread::scope(|scope| {
             let mut io_threads = Vec::new();

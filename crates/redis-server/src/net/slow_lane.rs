@@ -1,17 +1,15 @@
-//! The slow lane: threads that execute what has to wait for a device or for a stall, in the order of arrival.
+//! The slow lane: threads that execute what has to wait for a device or for a stall.
 //!
-//! What holds:
-//! * HB1. Work that the engine holds back waits in the queue and takes no thread meanwhile, so reads that
-//!   need a device are not queued behind stalled writes.
+//! Which job comes next is the [queue](super::lane_queue)'s to say (HB1, HB2, HB3).
 
 use super::connection::Work;
 use super::inbox::{Inbox, Letter};
+use super::lane_queue::{LaneQueue, Next};
 use crate::execute::group::{End, Executor, Mode};
 use crate::server::Server;
 use crate::statistics::add;
 use esker::parts::env::Clock;
 use parking_lot::{Condvar, Mutex};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,87 +24,49 @@ struct Job {
     client: u64,
     work: Box<Work>,
     inbox: Arc<Inbox>,
-    /// How long it has been held back.
-    stalled: Duration,
+    /// Since when it is held back.
+    held_since_ns: Option<u64>,
 }
 
 /// What a thread takes from the queue.
 #[derive(Debug)]
 enum Task {
-    Job(Job),
+    Read(Job),
+    Write(Job),
     ServeWaiting,
 }
 
+/// The queue before the threads.
 #[derive(Debug)]
-struct Queue<J> {
-    ready: VecDeque<J>,
-    /// Jobs that are held back, and when each is worth a further attempt, in nanoseconds.
-    held_back: Vec<(u64, J)>,
-    /// Whether clients that wait for keys are to be served.
-    serves_waiting: bool,
-    is_closed: bool,
-}
-
-/// What a thread does next.
-#[derive(Debug, PartialEq, Eq)]
-enum Next<J> {
-    Job(J),
-    ServeWaiting,
-    /// Nothing, until this time or until something arrives.
-    WaitUntil(Option<u64>),
-    End,
-}
-
-impl<J> Default for Queue<J> {
-    fn default() -> Self {
-        Self { ready: VecDeque::new(), held_back: Vec::new(), serves_waiting: false, is_closed: false }
-    }
-}
-
-impl<J> Queue<J> {
-    /// The first job that is ready. Jobs that are held back line up behind the ready ones when they are due.
-    fn next(&mut self, now_ns: u64) -> Next<J> {
-        let due = self.held_back.extract_if(.., |(due_ns, _)| *due_ns <= now_ns).map(|(_, job)| job);
-        self.ready.extend(due);
-        if let Some(job) = self.ready.pop_front() {
-            return Next::Job(job);
-        }
-        if std::mem::take(&mut self.serves_waiting) {
-            return Next::ServeWaiting;
-        }
-        // A closed lane gives up what is held back: no thread takes its replies any more.
-        if self.is_closed {
-            return Next::End;
-        }
-        Next::WaitUntil(self.held_back.iter().map(|(due_ns, _)| *due_ns).min())
-    }
-}
-
-/// The queue before the threads. A client has at most one job in it, so its length is bounded by theirs.
-#[derive(Debug, Default)]
 pub(crate) struct SlowLane {
-    queue: Mutex<Queue<Job>>,
+    queue: Mutex<LaneQueue<Job>>,
     arrived: Condvar,
 }
 
 impl SlowLane {
+    /// The lane of so many threads.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self { queue: Mutex::new(LaneQueue::new(threads)), arrived: Condvar::new() }
+    }
+
     /// Hands work over.
     pub(crate) fn push(&self, client: u64, work: Box<Work>, inbox: &Arc<Inbox>) {
-        let job = Job { client, work, inbox: Arc::clone(inbox), stalled: Duration::ZERO };
-        self.queue.lock().ready.push_back(job);
+        let only_reads = work.requests.only_read();
+        let job = Job { client, work, inbox: Arc::clone(inbox), held_since_ns: None };
+        self.queue.lock().push(job, only_reads);
         self.arrived.notify_one();
     }
 
     /// Lets a thread serve the clients that others have left to it.
     pub(crate) fn serve_waiting(&self) {
-        if !std::mem::replace(&mut self.queue.lock().serves_waiting, true) {
+        if self.queue.lock().serve_waiting() {
             self.arrived.notify_one();
         }
     }
 
     /// Lets the threads end when no job is ready.
     pub(crate) fn close(&self) {
-        self.queue.lock().is_closed = true;
+        self.queue.lock().close();
         self.arrived.notify_all();
     }
 
@@ -114,30 +74,45 @@ impl SlowLane {
     pub(crate) fn run(&self, server: &Server) {
         let mut executor = Executor::new(server);
         while let Some(task) = self.next(server) {
-            let Task::Job(mut job) = task else {
-                executor.serve_postponed();
-                continue;
-            };
-            add(&server.statistics.slow_groups, 1);
-            executor.go_on_after(job.stalled);
-            job.work.execute(&mut executor, Mode::Waiting);
-            if job.work.end == End::MustWait {
-                self.hold_back(job, &mut executor, server);
-            } else {
-                job.inbox.send(Letter::Executed(job.client, job.work));
+            match task {
+                Task::Read(job) => self.execute(job, &mut executor),
+                Task::Write(job) => {
+                    self.execute(job, &mut executor);
+                    self.queue.lock().wrote();
+                }
+                Task::ServeWaiting => {
+                    executor.serve_postponed();
+                    self.queue.lock().wrote();
+                }
             }
         }
     }
 
+    fn execute(&self, mut job: Job, executor: &mut Executor<'_>) {
+        let server = executor.server();
+        add(&server.statistics.slow_groups, 1);
+        let held = |since_ns| Duration::from_nanos(server.clock.monotonic_ns().saturating_sub(since_ns));
+        executor.go_on_after(job.held_since_ns.map_or(Duration::ZERO, held));
+        job.work.execute(executor, Mode::Waiting);
+        if job.work.end == End::MustWait {
+            self.hold_back(job, executor);
+        } else {
+            job.inbox.send(Letter::Executed(job.client, job.work));
+        }
+    }
+
     /// Puts a job back that the engine held back.
-    fn hold_back(&self, mut job: Job, executor: &mut Executor<'_>, server: &Server) {
-        let mut retry_after = Duration::ZERO;
+    fn hold_back(&self, mut job: Job, executor: &mut Executor<'_>) {
+        let now_ns = executor.server().clock.monotonic_ns();
+        let (mut retry_after, mut cause) = (Duration::ZERO, Arc::from(""));
         if let Some(stall) = executor.take_stall() {
-            (retry_after, job.stalled) = (stall.retry_after, stall.so_far);
+            (retry_after, cause) = (stall.retry_after, stall.cause);
+            let before = stall.so_far.saturating_sub(retry_after);
+            job.held_since_ns = Some(now_ns.saturating_sub(before.as_nanos() as u64));
         }
         let retry_after = retry_after.clamp(SHORTEST_RETRY, LONGEST_RETRY);
-        let due_ns = server.clock.monotonic_ns() + retry_after.as_nanos() as u64;
-        self.queue.lock().held_back.push((due_ns, job));
+        let due_ns = now_ns + retry_after.as_nanos() as u64;
+        self.queue.lock().hold_back(job, due_ns, cause);
         // A thread that sleeps has looked for the first of them without this one.
         self.arrived.notify_one();
     }
@@ -147,7 +122,8 @@ impl SlowLane {
         loop {
             let now_ns = server.clock.monotonic_ns();
             match queue.next(now_ns) {
-                Next::Job(job) => return Some(Task::Job(job)),
+                Next::Read(job) => return Some(Task::Read(job)),
+                Next::Write(job) => return Some(Task::Write(job)),
                 Next::ServeWaiting => return Some(Task::ServeWaiting),
                 Next::End => return None,
                 Next::WaitUntil(None) => self.arrived.wait(&mut queue),
@@ -157,26 +133,5 @@ impl SlowLane {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Next, Queue};
-
-    #[test]
-    fn what_is_held_back_lets_others_pass_and_comes_when_it_is_due() {
-        let mut queue = Queue::default();
-        queue.held_back.extend([(300, "late"), (200, "soon")]);
-        queue.ready.push_back("read");
-        assert_eq!(queue.next(100), Next::Job("read"));
-        assert_eq!(queue.next(100), Next::WaitUntil(Some(200)));
-        queue.ready.push_back("another read");
-        assert_eq!(queue.next(250), Next::Job("another read"));
-        assert_eq!(queue.next(250), Next::Job("soon"));
-        assert_eq!(queue.next(250), Next::WaitUntil(Some(300)));
-        queue.is_closed = true;
-        assert_eq!(queue.next(250), Next::End);
-        assert_eq!(queue.next(300), Next::Job("late"));
     }
 }

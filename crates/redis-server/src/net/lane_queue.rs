@@ -1,0 +1,203 @@
+//! The queue of the slow lane: which job a thread of it takes next.
+//!
+//! What holds:
+//! * HB1. A job that the engine holds back waits in the queue and takes no thread meanwhile.
+//! * HB2. Jobs that only read come before jobs that write, and one thread is kept for them: however many
+//!   writers wait for a device or for a stall, a reader waits at most for another reader.
+//! * HB3. Jobs that are held back for one reason are tried one by one, in the order in which they were held
+//!   back, until one is refused again; the others are then put off with it. An attempt executes its commands
+//!   anew, so attempts that must fail would take the processor from the work that ends the stall.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A job that the engine held back.
+#[derive(Debug)]
+struct HeldBack<J> {
+    /// When a further attempt is worthwhile, in nanoseconds.
+    due_ns: u64,
+    reason: Arc<str>,
+    job: J,
+}
+
+/// The queue. A client has at most one job in it, so its length is bounded by their number.
+#[derive(Debug)]
+pub(super) struct LaneQueue<J> {
+    readers: VecDeque<J>,
+    writers: VecDeque<J>,
+    /// In the order in which they were held back.
+    held_back: Vec<HeldBack<J>>,
+    /// Whether clients that wait for keys are to be served.
+    serves_waiting: bool,
+    is_closed: bool,
+    /// Threads that write, now and at most.
+    writing: usize,
+    writing_most: usize,
+}
+
+/// What a thread does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next<J> {
+    /// Execute a job that only reads.
+    Read(J),
+    /// Execute a job that writes, and call [`LaneQueue::wrote`] afterwards.
+    Write(J),
+    /// Serve clients that wait for keys, and call [`LaneQueue::wrote`] afterwards.
+    ServeWaiting,
+    /// Nothing, until this time or until something arrives.
+    WaitUntil(Option<u64>),
+    /// No job is left, and none comes any more.
+    End,
+}
+
+impl<J> LaneQueue<J> {
+    /// The queue of a lane with so many threads.
+    pub(super) fn new(threads: usize) -> Self {
+        Self {
+            readers: VecDeque::new(),
+            writers: VecDeque::new(),
+            held_back: Vec::new(),
+            serves_waiting: false,
+            is_closed: false,
+            writing: 0,
+            writing_most: threads.saturating_sub(1).max(1),
+        }
+    }
+
+    /// Adds a job.
+    pub(super) fn push(&mut self, job: J, only_reads: bool) {
+        let queue = if only_reads { &mut self.readers } else { &mut self.writers };
+        queue.push_back(job);
+    }
+
+    /// Puts a job back that the engine held back, until a time in nanoseconds.
+    pub(super) fn hold_back(&mut self, job: J, due_ns: u64, reason: Arc<str>) {
+        for other in self.held_back.iter_mut().filter(|other| other.reason == reason) {
+            other.due_ns = other.due_ns.max(due_ns);
+        }
+        self.held_back.push(HeldBack { due_ns, reason, job });
+    }
+
+    /// Lets a thread serve clients that wait for keys. Whether that is new.
+    pub(super) fn serve_waiting(&mut self) -> bool {
+        !std::mem::replace(&mut self.serves_waiting, true)
+    }
+
+    /// Lets threads end when no job is left. What is held back is given up: no thread takes its replies.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// What a thread does at this time in nanoseconds.
+    pub(super) fn next(&mut self, now_ns: u64) -> Next<J> {
+        if let Some(job) = self.readers.pop_front() {
+            return Next::Read(job);
+        }
+        if self.writing < self.writing_most
+            && let Some(next) = self.next_write(now_ns)
+        {
+            self.writing += 1;
+            return next;
+        }
+        match () {
+            () if self.is_closed => Next::End,
+            // The thread that writes looks for more when it has ended.
+            () if self.writing == self.writing_most => Next::WaitUntil(None),
+            () => Next::WaitUntil(self.held_back.iter().map(|held| held.due_ns).min()),
+        }
+    }
+
+    fn next_write(&mut self, now_ns: u64) -> Option<Next<J>> {
+        // They came before those that were not tried yet.
+        if let Some(at) = self.held_back.iter().position(|held| held.due_ns <= now_ns) {
+            return Some(Next::Write(self.held_back.remove(at).job));
+        }
+        let job = self.writers.pop_front().map(Next::Write);
+        job.or_else(|| std::mem::take(&mut self.serves_waiting).then_some(Next::ServeWaiting))
+    }
+
+    /// A thread has ended what it got from [`LaneQueue::next`] to write.
+    pub(super) fn wrote(&mut self) {
+        self.writing -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: bool = true;
+    const WRITE: bool = false;
+
+    /// HB2.
+    #[test]
+    fn readers_pass_writers_and_have_a_thread_of_their_own() {
+        let mut queue = LaneQueue::new(3);
+        for job in ["write 1", "write 2", "write 3"] {
+            queue.push(job, WRITE);
+        }
+        queue.push("read 1", READ);
+        assert_eq!(queue.next(0), Next::Read("read 1"));
+        assert_eq!(queue.next(0), Next::Write("write 1"));
+        assert_eq!(queue.next(0), Next::Write("write 2"));
+        assert_eq!(queue.next(0), Next::WaitUntil(None), "the third thread is for readers");
+        queue.push("read 2", READ);
+        assert_eq!(queue.next(0), Next::Read("read 2"));
+        assert!(queue.serve_waiting() && !queue.serve_waiting());
+        assert_eq!(queue.next(0), Next::WaitUntil(None));
+        queue.wrote();
+        assert_eq!(queue.next(0), Next::Write("write 3"));
+        queue.wrote();
+        assert_eq!(queue.next(0), Next::ServeWaiting);
+        queue.wrote();
+        queue.wrote();
+        queue.close();
+        assert_eq!(queue.next(0), Next::End);
+        let mut alone = LaneQueue::new(1);
+        alone.push("write", WRITE);
+        assert_eq!(alone.next(0), Next::Write("write"), "one thread does all");
+    }
+
+    /// HB1.
+    #[test]
+    fn what_is_held_back_lets_others_pass_and_comes_when_it_is_due() {
+        let mut queue = LaneQueue::new(2);
+        queue.hold_back("late", 300, "the log".into());
+        queue.hold_back("soon", 200, "level 0".into());
+        assert_eq!(queue.next(100), Next::WaitUntil(Some(200)));
+        queue.push("another", WRITE);
+        assert_eq!(queue.next(100), Next::Write("another"));
+        assert_eq!(queue.next(250), Next::WaitUntil(None), "that one takes the thread");
+        queue.wrote();
+        queue.push("later", WRITE);
+        assert_eq!(queue.next(250), Next::Write("soon"));
+        queue.wrote();
+        assert_eq!(queue.next(250), Next::Write("later"));
+        queue.wrote();
+        assert_eq!(queue.next(250), Next::WaitUntil(Some(300)));
+        queue.close();
+        assert_eq!(queue.next(250), Next::End, "what is held back longer is given up");
+        assert_eq!(queue.next(300), Next::Write("late"));
+    }
+
+    /// HB3.
+    #[test]
+    fn a_refusal_puts_off_all_that_wait_for_the_same() {
+        let mut queue = LaneQueue::new(2);
+        for (job, due_ns) in [("first", 100), ("second", 110), ("third", 120)] {
+            queue.hold_back(job, due_ns, "slowed".into());
+        }
+        queue.hold_back("other", 150, "the log".into());
+        assert_eq!(queue.next(200), Next::Write("first"));
+        queue.wrote();
+        assert_eq!(queue.next(200), Next::Write("second"), "the first was admitted");
+        queue.hold_back("second", 300, "slowed".into());
+        queue.wrote();
+        assert_eq!(queue.next(200), Next::Write("other"), "the third waits with the second");
+        queue.wrote();
+        assert_eq!(queue.next(200), Next::WaitUntil(Some(300)));
+        assert_eq!(queue.next(300), Next::Write("third"));
+        queue.wrote();
+        assert_eq!(queue.next(300), Next::Write("second"));
+    }
+}
