@@ -2,6 +2,7 @@
 
 use crate::access::Account;
 use crate::client_line::write_line;
+use crate::command_kinds::CommandKind;
 use crate::failure::shown;
 use crate::server::Server;
 use crate::session::Session;
@@ -209,7 +210,7 @@ pub(crate) fn subscriber(session: &Session, command: &Command) -> Result<(), Vec
 
 /// Whether a command reads or changes keys, or runs a script that may.
 fn touches_keys(command: &Command) -> bool {
-    changes_keys(command) || command.flags().contains(CommandFlags::READONLY)
+    CommandKind::of(command).changes_keys || command.flags().contains(CommandFlags::READONLY)
 }
 
 fn is_for_subscribers(command: &Command) -> bool {
@@ -219,20 +220,6 @@ fn is_for_subscribers(command: &Command) -> bool {
 /// The error for a command of Redis that this server does not have.
 pub(crate) fn missing(command: &Command) -> Vec<u8> {
     format!("ERR this server has no command '{}'", command.name()).into_bytes()
-}
-
-/// Whether a command may change its keys. PFCOUNT counts as reading and stores the count that it computed.
-pub(crate) fn changes_keys(command: &Command) -> bool {
-    let is_script = matches!(command.name(), "eval" | "evalsha" | "fcall");
-    is_script || command.flags().contains(CommandFlags::WRITE) || command.name() == "pfcount"
-}
-
-/// Whether a command reads or changes keys that its arguments do not name, or holds all keys (PZ1).
-pub(crate) fn locks_everything(command: &Command) -> bool {
-    matches!(
-        command.name(),
-        "flushall" | "flushdb" | "swapdb" | "sort" | "sort_ro" | "move" | "copy" | "debug" | "client|pause"
-    )
 }
 
 /// Whether Redis may send a command that changes no key to replicas: then it counts as a write for scripts

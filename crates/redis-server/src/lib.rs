@@ -7,13 +7,13 @@
 //! `config` directives, `settings` what they change, `tls` what they say of certificates and
 //! `tls_changes` how that is replaced; `statistics` counters; `observed` what is noted of
 //! commands, and `observer` what a thread notes; [`figures`] tells programs all of that;
-//! `pubsub` channels; `keyspace_events` changes as messages; `session` one client's
-//! state; `call` one call of a command; `reply_tree` replies from the command table; `commands`
-//! the handlers by family; `failure` errors; `key_cursors` where scans of keys go on; `execute` checks,
-//! groups and transactions; [`local_client`] a client within the process; `net` sockets and threads;
-//! `checkpoints` copies of the data; `shutdown` is how a command stops the server; `stop` ends the server;
-//! `start` the configuration at start; `flusher` flushes the log; `background` deletes what has expired;
-//! `pausing` commands that CLIENT PAUSE holds back; `file_limit` descriptors for clients.
+//! `pubsub` channels; `keyspace_events` changes as messages; `session` one client's state; `command_kinds`
+//! what the executor asks of each command; `call` one call of a command; `reply_tree` replies from the
+//! command table; `commands` the handlers by family; `failure` errors; `key_cursors` where scans of keys go
+//! on; `execute` checks, groups and transactions; [`local_client`] a client within the process; `net` sockets
+//! and threads; `checkpoints` copies of the data; `shutdown` is how a command stops the server; `stop` ends
+//! the server; `start` the configuration at start; `flusher` flushes the log; `background` deletes what has
+//! expired; `pausing` commands that CLIENT PAUSE holds back; `file_limit` descriptors for clients.
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ mod checkpoints;
 mod checks;
 mod client_line;
 mod clients;
+mod command_kinds;
 mod commands;
 mod config;
 mod execute;

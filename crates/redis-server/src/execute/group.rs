@@ -10,7 +10,8 @@ use super::requests::Requests;
 use super::stripes::Waited;
 use super::transaction;
 use crate::call::Call;
-use crate::checks::{self, changes_keys, locks_everything};
+use crate::checks;
+use crate::command_kinds::CommandKind;
 use crate::commands::{self, Handler};
 use crate::failure::{Failure, engine_error_text};
 use crate::observer::Observer;
@@ -264,7 +265,7 @@ impl<'s> Executor<'s> {
             return;
         }
         let mut keys: [&[u8]; LOOKED_AHEAD] = [&[]; LOOKED_AHEAD];
-        let mut count = 0;
+        let (mut count, mut last) = (0, None);
         let names = self.server.names();
         for (place, position) in keys.iter_mut().zip(requests.position()..) {
             let Some((command, key)) =
@@ -272,10 +273,14 @@ impl<'s> Executor<'s> {
             else {
                 break;
             };
-            let access = if changes_keys(command) { Access::Exclusive } else { Access::Shared };
-            let stripe = self.server.store.stripes.of(session.db, key);
-            if !self.held.try_for(&[stripe], access) {
-                break;
+            let access =
+                if CommandKind::of(command).changes_keys { Access::Exclusive } else { Access::Shared };
+            if last != Some((key, access)) {
+                let stripe = self.server.store.stripes.of(session.db, key);
+                if !self.held.try_for(&[stripe], access) {
+                    break;
+                }
+                last = Some((key, access));
             }
             *place = key;
             count += 1;
@@ -371,7 +376,7 @@ impl<'s> Executor<'s> {
             }
         };
         session.last_command = Some(command);
-        let is_alone = !may_share_a_group(command);
+        let is_alone = !CommandKind::of(command).shares_a_group;
         if is_alone || !self.try_lock(session, command, arguments) {
             let takes_stripes = handler.is_some();
             if let Err(step) =
@@ -729,18 +734,9 @@ fn command_of_one_key<'r>(
 ) -> Option<(&'static Command, &'r [u8])> {
     let count = arguments.len();
     let command = names.find(arguments.next()?)?;
-    let range = command.key_range();
-    let has_one_key = (range.first, range.last, range.step) == (1, 1, 1);
-    (has_one_key && command.accepts(count) && may_share_a_group(command)).then_some(())?;
+    let kind = CommandKind::of(command);
+    (kind.has_one_key && kind.shares_a_group && command.accepts(count)).then_some(())?;
     Some((command, arguments.next()?))
-}
-
-/// Whether a command only reads and changes its keys, and does not wait.
-fn may_share_a_group(command: &Command) -> bool {
-    let flags = command.flags();
-    flags.intersects(CommandFlags::WRITE.with(CommandFlags::READONLY))
-        && !flags.intersects(CommandFlags::BLOCKING.with(CommandFlags::NOSCRIPT))
-        && !locks_everything(command)
 }
 
 /// The text of a reply that is an error.

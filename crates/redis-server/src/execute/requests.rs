@@ -3,8 +3,8 @@
 //! They are parsed ahead, so that a group of them shares one lookup and one batch, and can be executed once
 //! more from its beginning.
 
-use crate::checks::changes_keys;
-use esker_redis_commands::{Command, CommandFlags, find};
+use crate::command_kinds::CommandKind;
+use esker_redis_commands::{Command, CommandFlags, Names};
 use esker_resp::limits::Limits;
 use esker_resp::protocol_error::ProtocolError;
 use esker_resp::request::{Progress, RequestParser};
@@ -125,10 +125,14 @@ impl Requests {
     }
 
     /// Whether the requests that are not executed yet only read, as far as their commands tell by themselves.
-    pub(crate) fn only_read(&self) -> bool {
-        let only_reads =
-            |command: &Command| command.flags().contains(CommandFlags::READONLY) && !changes_keys(command);
-        let mut commands = (self.next..self.requests.len()).map(|at| find(self.at(at)?.next()?));
+    /// Scripts do not count: they run as long as they like.
+    pub(crate) fn only_read(&self, names: &Names) -> bool {
+        let only_reads = |command: &Command| {
+            command.flags().contains(CommandFlags::READONLY)
+                && !command.flags().contains(CommandFlags::NOSCRIPT)
+                && !CommandKind::of(command).changes_keys
+        };
+        let mut commands = (self.next..self.requests.len()).map(|at| names.find(self.at(at)?.next()?));
         commands.all(|command| command.is_some_and(only_reads))
     }
 
@@ -173,16 +177,16 @@ mod tests {
 
     #[test]
     fn a_pipeline_only_reads_if_all_of_it_does() {
-        for text in [&b"GET a\r\n"[..], b"get a\r\nLRANGE l 0 1\r\nEVAL_RO x 0\r\n"] {
-            assert!(requests(text).only_read());
+        for text in [&b"GET a\r\n"[..], b"get a\r\nLRANGE l 0 1\r\n"] {
+            assert!(requests(text).only_read(&Names::default()));
         }
         for text in
-            [&b"GET a\r\nSET a b\r\n"[..], b"PFCOUNT a\r\n", b"EXEC\r\n", b"EVAL x 0\r\n", b"NONE\r\n"]
+            [&b"GET a\r\nSET a b\r\n"[..], b"PFCOUNT a\r\n", b"EXEC\r\n", b"EVAL_RO x 0\r\n", b"NONE\r\n"]
         {
-            assert!(!requests(text).only_read());
+            assert!(!requests(text).only_read(&Names::default()));
         }
         let mut rest = requests(b"SET a b\r\nGET a\r\n");
         rest.set_position(1);
-        assert!(rest.only_read(), "what is executed already does not count");
+        assert!(rest.only_read(&Names::default()), "what is executed already does not count");
     }
 }

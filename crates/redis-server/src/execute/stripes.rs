@@ -8,7 +8,7 @@
 //!   them so too.
 
 use super::group::{Executor, Mode};
-use crate::checks::{changes_keys, locks_everything};
+use crate::command_kinds::CommandKind;
 use crate::session::Session;
 use esker_redis_commands::{Command, keys};
 use esker_redis_store::locks::{Access, STRIPES, Stripe};
@@ -37,7 +37,7 @@ impl Executor<'_> {
         self.stripes.clear();
         let stripes = &self.server().store.stripes;
         self.stripes.extend(self.keys.iter().map(|key| stripes.of(session.db, arguments[key.position])));
-        if changes_keys(command) { Access::Exclusive } else { Access::Shared }
+        if CommandKind::of(command).changes_keys { Access::Exclusive } else { Access::Shared }
     }
 
     /// Takes the stripes of a command beside those of the group, if that is possible at once.
@@ -59,7 +59,7 @@ impl Executor<'_> {
         arguments: &[&[u8]],
         mode: Mode,
     ) -> Waited {
-        if locks_everything(command) {
+        if CommandKind::of(command).locks_everything {
             return self.lock_all(mode);
         }
         let access = self.wanted(session, command, arguments);

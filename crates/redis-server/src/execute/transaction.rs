@@ -5,7 +5,8 @@
 
 use super::group::{Executor, Mode, Step};
 use super::stripes::Waited;
-use crate::checks::{self, changes_keys, locks_everything};
+use crate::checks;
+use crate::command_kinds::CommandKind;
 use crate::commands;
 use crate::session::{QueuedCommands, Session};
 use esker_redis_commands::acl::Context;
@@ -155,10 +156,10 @@ impl Executor<'_> {
         let (mut db, mut access) = (session.db, Access::Shared);
         let stripes = &self.server().store.stripes;
         for (command, arguments) in &queue.commands {
-            if locks_everything(command) {
+            if CommandKind::of(command).locks_everything {
                 return self.lock_all(mode);
             }
-            if changes_keys(command) {
+            if CommandKind::of(command).changes_keys {
                 access = Access::Exclusive;
             }
             keys(command, arguments, &mut found);

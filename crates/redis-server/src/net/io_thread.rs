@@ -169,7 +169,7 @@ impl<'s> IoThread<'s> {
             Need::Nothing => {}
             Need::Again => self.again.push(place),
             Need::Remove => self.remove(place),
-            Need::SlowLane(work) => self.lane.push(connection.client.id, work, &self.inbox),
+            Need::SlowLane(work) => self.lane.push(connection.client.id, work, &self.inbox, self.server),
         }
     }
 

@@ -50,8 +50,8 @@ impl SlowLane {
     }
 
     /// Hands work over.
-    pub(crate) fn push(&self, client: u64, work: Box<Work>, inbox: &Arc<Inbox>) {
-        let only_reads = work.requests.only_read();
+    pub(crate) fn push(&self, client: u64, work: Box<Work>, inbox: &Arc<Inbox>, server: &Server) {
+        let only_reads = work.requests.only_read(server.names());
         let job = Job { client, work, inbox: Arc::clone(inbox), held_since_ns: None };
         self.queue.lock().push(job, only_reads);
         self.arrived.notify_one();

@@ -2,7 +2,8 @@
 
 use super::log;
 use crate::call::Call;
-use crate::checks::{self, is_replicated, locks_everything};
+use crate::checks::{self, is_replicated};
+use crate::command_kinds::CommandKind;
 use crate::commands::{self, Handler};
 use crate::failure::{Failure, engine_error_text};
 use crate::observer::Observer;
@@ -88,7 +89,7 @@ impl ScriptHost<'_, '_> {
     /// Whether the stripes of all keys of a command are held.
     fn holds_keys(&mut self, command: &'static Command, arguments: &[&[u8]]) -> bool {
         let Some(declared) = &self.declared else { return true };
-        if locks_everything(command) {
+        if CommandKind::of(command).locks_everything {
             return false;
         }
         keys(command, arguments, &mut self.keys);

@@ -8,7 +8,7 @@
 
 use super::host::{ScriptHost, ScriptStop};
 use crate::call::Call;
-use crate::checks::changes_keys;
+use crate::command_kinds::CommandKind;
 use crate::failure::{Failure, Outcome, engine_error_text};
 use crate::scripts::{Run, with_engine};
 use esker::parts::env::Clock;
@@ -59,8 +59,8 @@ impl Program<'_> {
 pub(super) fn run(call: &mut Call<'_, '_>, program: &Program<'_>, key_count: usize) -> Outcome {
     let flags = program.flags();
     let has_no_writes = flags.is_some_and(|flags| flags.contains(Flags::NO_WRITES));
-    let is_read_only = !changes_keys(call.command) || has_no_writes;
-    if flags.is_some() && !has_no_writes && !changes_keys(call.command) {
+    let is_read_only = !CommandKind::of(call.command).changes_keys || has_no_writes;
+    if flags.is_some() && !has_no_writes && !CommandKind::of(call.command).changes_keys {
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
     let declared = if call.holds_all_stripes { None } else { Some(declared_stripes(call)) };
