@@ -39,6 +39,11 @@ impl Entry {
         self.physical
     }
 
+    /// The key of the record.
+    pub(crate) fn record_key(&self) -> &[u8] {
+        &self.record_key
+    }
+
     /// The key.
     pub fn key(&self) -> &[u8] {
         crate::layout::user_key(&self.record_key)

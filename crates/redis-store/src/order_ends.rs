@@ -43,7 +43,12 @@ impl End {
         Some(member)
     }
 
-    /// Takes members that were read from the end inwards; there were none before.
+    /// The number of members.
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Takes members that were read from the end inwards, instead of those before.
     pub(crate) fn set(&mut self, mut members: Vec<EndMember>) {
         members.reverse();
         self.members = members;

@@ -124,6 +124,8 @@ pub struct Txn<'s> {
     batch: WriteBatch,
     /// Records that were looked up together, in the order in which they will be asked for.
     ahead: Ahead,
+    /// The same of elements.
+    elements_ahead: Ahead,
     /// Nodes of rank indexes that this transaction changed.
     rank_nodes: Families,
     /// Ends of sorted sets whose order this transaction changed.
@@ -159,6 +161,7 @@ impl<'s> Txn<'s> {
             changes: Changes::new(store),
             batch: store.database().batch(),
             ahead: Ahead::default(),
+            elements_ahead: Ahead::default(),
             rank_nodes: Families::default(),
             order_ends: Ends::default(),
             snapshot: None,
@@ -344,24 +347,69 @@ impl<'s> Txn<'s> {
     /// As [`Txn::get`].
     pub fn look_ahead<'k>(&mut self, db: u16, keys: impl Iterator<Item = &'k [u8]>) -> Result<()> {
         let physical = self.physical(db);
-        self.ahead.begin(keys.map(|key| record_key(physical, key)));
-        let found = self.store.space(Space::Keys).multi_get(self.ahead.keys())?;
+        self.ahead.clear();
+        let (mut keys, mut times) = (keys.peekable(), 1);
+        while let Some(key) = keys.next() {
+            if keys.peek() == Some(&key) {
+                times += 1;
+            } else {
+                self.ahead.want(record_key(physical, key), std::mem::replace(&mut times, 1));
+            }
+        }
+        let found = self.store.space(Space::Keys).multi_get(&self.ahead.keys())?;
         self.ahead.found(found);
         Ok(())
     }
 
     /// The record of a key, from memory if it was looked up ahead.
     pub(crate) fn record_of(&mut self, record_key: &[u8]) -> Result<Option<Value>> {
-        if self.ahead.is_empty() || self.snapshot.is_some() || self.changes.indexed().is_some() {
-            return self.get(Space::Keys, record_key);
+        self.looked_up(Space::Keys, record_key)
+    }
+
+    /// The value of an entry, from memory if it was looked up ahead and is not changed (AH1).
+    fn looked_up(&mut self, space: Space, key: &[u8]) -> Result<Option<Value>> {
+        let ahead = if space == Space::Keys { &mut self.ahead } else { &mut self.elements_ahead };
+        if ahead.is_empty() || self.snapshot.is_some() || self.changes.indexed().is_some() {
+            return self.get(space, key);
         }
-        if let Some(changed) = self.changes.get(Space::Keys, record_key) {
+        if let Some(changed) = self.changes.get(space, key) {
             return Ok(changed.map(Value::copied));
         }
-        match self.ahead.take(record_key) {
+        match ahead.take(key) {
             Some(found) => Ok(found),
-            None => self.get(Space::Keys, record_key),
+            None => self.get(space, key),
         }
+    }
+
+    /// Whether the transaction has surely not changed a keyspace.
+    pub(crate) fn leaves_alone(&self, space: Space) -> bool {
+        self.changes.leave_alone(space)
+    }
+
+    /// How often the following commands will ask for a record, the next of them in succession, as far as
+    /// [`Txn::look_ahead`] was told.
+    pub(crate) fn times_ahead(&self, record_key: &[u8]) -> usize {
+        self.ahead.times(record_key)
+    }
+
+    /// Whether elements that were looked up together are still to be taken.
+    pub(crate) fn has_elements_ahead(&self) -> bool {
+        !self.elements_ahead.is_empty()
+    }
+
+    /// Looks elements up together, in the order in which [`Txn::element`] will be asked for them. The caller
+    /// holds the stripe of their key until the next commit.
+    pub(crate) fn look_at_elements(&mut self, keys: impl Iterator<Item = Vec<u8>>) -> Result<()> {
+        self.elements_ahead.clear();
+        keys.for_each(|key| self.elements_ahead.want(key, 1));
+        let found = self.store.space(Space::Elements).multi_get(&self.elements_ahead.keys())?;
+        self.elements_ahead.found(found);
+        Ok(())
+    }
+
+    /// The value of an element, from memory if it was looked up ahead.
+    pub(crate) fn element(&mut self, key: &[u8]) -> Result<Option<Value>> {
+        self.looked_up(Space::Elements, key)
     }
 
     /// Takes nodes of a rank index that are in memory, by the key of the first. The caller holds the set's
@@ -501,7 +549,7 @@ impl<'s> Txn<'s> {
     /// Forgets all changes.
     pub fn roll_back(&mut self) {
         self.changes.clear();
-        self.ahead.clear();
+        self.forget_ahead();
         self.rank_nodes.clear();
         self.order_ends.clear();
         self.counts.clear();
@@ -518,8 +566,7 @@ impl<'s> Txn<'s> {
     /// Those of the engine, and then nothing was written and the changes are still here; `WouldStall` with
     /// [`Stalls::Fail`].
     pub fn commit(&mut self, stalls: Stalls) -> Result<Option<SeqNo>> {
-        // What was looked up ahead is true as long as the stripes are held.
-        self.ahead.clear();
+        self.forget_ahead();
         if self.changes.is_empty() && self.counts.is_empty() {
             self.changes.clear();
             self.give_memory_back();
@@ -560,6 +607,12 @@ impl<'s> Txn<'s> {
         self.new_garbage = 0;
         self.earliest_expiry_ms = u64::MAX;
         Ok(Some(seqno))
+    }
+
+    /// AH1.
+    fn forget_ahead(&mut self) {
+        self.ahead.clear();
+        self.elements_ahead.clear();
     }
 
     /// Gives the store what was taken of its memory, which is as the store is now (RN1, OE1).

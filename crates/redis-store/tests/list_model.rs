@@ -42,14 +42,7 @@ fn change(txn: &mut Txn<'_>, entry: &mut Entry, model: &mut Model, random: &mut 
             }
             assert_eq!(list::push(txn, entry, side, &borrowed)?, model.len() as u64);
         }
-        3 => {
-            let expected = match side {
-                _ if model.is_empty() => None,
-                Side::Head => Some(model.remove(0)),
-                Side::Tail => model.pop(),
-            };
-            assert_eq!(list::pop(txn, entry, side)?.map(|value| value.to_vec()), expected);
-        }
+        3 => pop(txn, entry, model, side)?,
         4 => {
             let count = random.below(6).min(model.len() as u64);
             let mut popped = Vec::new();
@@ -95,6 +88,16 @@ fn change(txn: &mut Txn<'_>, entry: &mut Entry, model: &mut Model, random: &mut 
             *model = model[first as usize..(first + count) as usize].to_vec();
         }
     }
+    Ok(())
+}
+
+fn pop(txn: &mut Txn<'_>, entry: &mut Entry, model: &mut Model, side: Side) -> Result<()> {
+    let expected = match side {
+        _ if model.is_empty() => None,
+        Side::Head => Some(model.remove(0)),
+        Side::Tail => model.pop(),
+    };
+    assert_eq!(list::pop(txn, entry, side)?.map(|value| value.to_vec()), expected);
     Ok(())
 }
 
@@ -164,5 +167,50 @@ fn a_list_equals_its_model_over_openings_and_leaves_nothing() -> Result<()> {
         assert_eq!(store.keys(0), 0);
     }
     std::fs::remove_dir_all(&directory).ok();
+    Ok(())
+}
+
+/// AH1: elements that are looked up ahead for a group are those that its commands would have read.
+#[test]
+fn groups_of_commands_on_a_list_equal_its_model() -> Result<()> {
+    let directory = std::env::temp_dir().join(format!("esker-redis-list-groups-{}", std::process::id()));
+    std::fs::remove_dir_all(&directory).ok();
+    for seed in 0..12 {
+        let (mut random, mut model) = (Random(100 + seed), Model::new());
+        let store = Store::open(Database::open(&directory)?, 1)?;
+        for _ in 0..150 {
+            let mut txn = Txn::new(&store, Interest::default());
+            let mut entry = txn.entry(0, b"list")?;
+            if model.len() < 40 {
+                let values: Vec<Vec<u8>> = (0..200).map(|_| random.value()).collect();
+                model.extend_from_slice(&values);
+                list::push(
+                    &mut txn,
+                    &mut entry,
+                    Side::Tail,
+                    &values.iter().map(Vec::as_slice).collect::<Vec<_>>(),
+                )?;
+                txn.commit(Stalls::Wait)?;
+            }
+            let (commands, side) = (1 + random.below(40), random.side());
+            txn.look_ahead(0, std::iter::repeat_n(&b"list"[..], commands as usize))?;
+            for _ in 0..commands {
+                let mut entry = txn.entry(0, b"list")?;
+                match random.below(12) {
+                    0 => change(&mut txn, &mut entry, &mut model, &mut random)?,
+                    _ => pop(&mut txn, &mut entry, &mut model, side)?,
+                }
+            }
+            if random.below(8) == 0 {
+                let entry = txn.entry(0, b"list")?;
+                check(&txn, &entry, &model, &mut random)?;
+            }
+            txn.commit(Stalls::Wait)?;
+            let entry = txn.entry(0, b"list")?;
+            check(&txn, &entry, &model, &mut random)?;
+        }
+        drop(store);
+        std::fs::remove_dir_all(&directory).ok();
+    }
     Ok(())
 }

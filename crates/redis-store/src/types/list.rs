@@ -156,7 +156,8 @@ pub fn pop(txn: &mut Txn<'_>, entry: &mut Entry, side: Side) -> Result<Option<Va
             Ok(Some(value))
         }
         Shape::Split(mut list) => {
-            let value = list.pop(txn, side)?;
+            let commands_behind = txn.times_ahead(entry.record_key());
+            let value = list.pop(txn, side, commands_behind)?;
             set_split(txn, entry, &list)?;
             Ok(Some(value))
         }

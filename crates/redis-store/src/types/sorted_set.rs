@@ -200,13 +200,20 @@ impl SortedSet {
         }
     }
 
-    /// Removes and returns up to `count` members from an end, in order from there.
+    /// Removes and returns up to `count` members of the set of `entry` from an end, in order from there.
     ///
     /// # Errors
     /// As [`SortedSet::score`].
-    pub fn pop(&mut self, txn: &mut Txn<'_>, from_end: bool, count: u64) -> Result<Vec<(Vec<u8>, f64)>> {
+    pub fn pop(
+        &mut self,
+        txn: &mut Txn<'_>,
+        entry: &Entry,
+        from_end: bool,
+        count: u64,
+    ) -> Result<Vec<(Vec<u8>, f64)>> {
         if let Form::Split(split) = &mut self.form {
-            return split.pop(txn, from_end, count);
+            let commands_behind = txn.times_ahead(entry.record_key());
+            return split.pop(txn, from_end, count, commands_behind);
         }
         let mut popped = Vec::new();
         if count == 0 {

@@ -53,7 +53,7 @@ fn take(
     from_end: bool,
     count: u64,
 ) -> Outcome<Vec<(Vec<u8>, f64)>> {
-    let popped = set.pop(call.txn, from_end, count)?;
+    let popped = set.pop(call.txn, &entry, from_end, count)?;
     if !popped.is_empty() {
         let event = if from_end { "zpopmax" } else { "zpopmin" };
         write_after_removal(call, position, &mut entry, &set, event)?;

@@ -170,9 +170,18 @@ impl SplitList {
         Ok(())
     }
 
-    pub(super) fn pop(&mut self, txn: &mut Txn<'_>, side: Side) -> Result<Value> {
+    /// Removes an element at an end, before so many further commands on this list.
+    pub(super) fn pop(&mut self, txn: &mut Txn<'_>, side: Side, commands_behind: usize) -> Result<Value> {
         let position = if side == Side::Head { self.head } else { self.tail };
-        let value = self.get(txn, position)?;
+        if commands_behind > 0 && !txn.has_elements_ahead() && self.is_regular() {
+            let count = (commands_behind as u64 + 1).min(self.len);
+            let position_of = |index: u64| match side {
+                Side::Head => self.head + index * STEP,
+                Side::Tail => self.tail - index * STEP,
+            };
+            txn.look_at_elements((0..count).map(|index| self.key(position_of(index))))?;
+        }
+        let value = txn.element(&self.key(position))?.ok_or_else(|| malformed("list"))?;
         if self.len > 1 {
             let next = match side {
                 Side::Head if self.is_regular() => position + STEP,

@@ -182,16 +182,27 @@ impl Split {
         Ok(())
     }
 
-    /// Removes and returns up to `count` members from an end, in order from there.
+    /// Removes and returns up to `count` members from an end, in order from there, before so many further
+    /// commands on this set.
     pub(super) fn pop(
         &mut self,
         txn: &mut Txn<'_>,
         from_end: bool,
         count: u64,
+        commands_behind: usize,
     ) -> Result<Vec<(Vec<u8>, f64)>> {
         let mut popped = Vec::new();
         // If it fails on the way, the ends are forgotten.
         let mut ends = txn.take_order_ends(self.object).unwrap_or_default();
+        // A walk over changed entries costs several times as much, so what the whole group pops is read
+        // before it changes any.
+        let wanted = commands_behind + 1;
+        if count == 1 && commands_behind > 0 && txn.leaves_alone(Space::Orders) {
+            let end = if from_end { &mut ends.last } else { &mut ends.first };
+            if end.len() < wanted {
+                end.set(self.outermost(txn, from_end, end.members_ahead(wanted))?);
+            }
+        }
         while (popped.len() as u64) < count.min(self.len + popped.len() as u64) {
             let end = if from_end { &mut ends.last } else { &mut ends.first };
             let next = match end.pop() {

@@ -142,7 +142,7 @@ fn change(txn: &mut Txn<'_>, model: &mut BTreeMap<Vec<u8>, f64>, numbers: &mut N
                 expected.reverse();
             }
             expected.truncate(count as usize);
-            assert_eq!(set.pop(txn, from_end, count).expect("written"), expected);
+            assert_eq!(set.pop(txn, &entry, from_end, count).expect("written"), expected);
             for (member, _) in expected {
                 model.remove(&member);
             }
@@ -243,7 +243,7 @@ fn pops_meet_what_other_transactions_changed() {
     };
     let pop = |txn: &mut Txn<'_>, from_end: bool, count: u64| {
         let (mut entry, mut set) = set_of(txn);
-        let popped = set.pop(txn, from_end, count).expect("written");
+        let popped = set.pop(txn, &entry, from_end, count).expect("written");
         if !popped.is_empty() {
             set.write(txn, &mut entry).expect("written");
         }
@@ -261,8 +261,8 @@ fn pops_meet_what_other_transactions_changed() {
     put(&mut second, "early", -1.0);
     assert_eq!(pop(&mut first, false, 2), ["early", "member 002"]);
     // One that is rolled back has popped nothing.
-    let (_, mut set) = set_of(&mut second);
-    set.pop(&mut second, false, 3).expect("written");
+    let (entry, mut set) = set_of(&mut second);
+    set.pop(&mut second, &entry, false, 3).expect("written");
     second.roll_back();
     assert_eq!(pop(&mut second, false, 1), ["member 003"]);
     // A member that is read ahead moves away, and one that is behind moves to the end.
@@ -282,6 +282,61 @@ fn pops_meet_what_other_transactions_changed() {
     }
     assert_eq!(test.store().space(Space::Keys).keys(..).count(), 0);
     assert_eq!(test.store().space(Space::Elements).keys(..).count(), 0);
+}
+
+/// OE1, where a group of commands reads ahead what all of it will pop.
+#[test]
+fn groups_of_pops_take_the_outermost_members() {
+    let test = TestStore::new("groups");
+    let (mut txn, mut numbers, mut model) = (test.txn(), Numbers(7), BTreeMap::new());
+    let limits = EncodingLimits::default();
+    let mut put = |txn: &mut Txn<'_>, model: &mut BTreeMap<Vec<u8>, f64>, numbers: &mut Numbers| {
+        let mut entry = txn.entry(0, KEY).expect("readable");
+        let mut set = SortedSet::of(&entry).expect("readable").unwrap_or_default();
+        let member = format!("member {}", numbers.below(3000)).into_bytes();
+        let (before, score) = (set.score(txn, &member).expect("readable"), numbers.below(500) as f64);
+        set.set(txn, entry.physical(), &member, before, score, &limits).expect("written");
+        set.write(txn, &mut entry).expect("written");
+        model.insert(member, score);
+    };
+    for _ in 0..120 {
+        while model.len() < 600 {
+            put(&mut txn, &mut model, &mut numbers);
+        }
+        txn.commit(Stalls::Wait).expect("written");
+        let (commands, from_end) = (1 + numbers.below(40), numbers.below(3) == 0);
+        txn.look_ahead(0, std::iter::repeat_n(KEY, commands as usize)).expect("readable");
+        for _ in 0..commands {
+            if numbers.below(10) == 0 {
+                put(&mut txn, &mut model, &mut numbers);
+                continue;
+            }
+            let mut entry = txn.entry(0, KEY).expect("readable");
+            let mut set = SortedSet::of(&entry).expect("readable").expect("it has members");
+            let popped = set.pop(&mut txn, &entry, from_end, 1).expect("written");
+            set.write(&mut txn, &mut entry).expect("written");
+            let sorted = sorted(&model);
+            let expected = if from_end { sorted.last() } else { sorted.first() };
+            assert_eq!(popped.first(), expected);
+            model.remove(&popped[0].0);
+        }
+        match numbers.below(6) {
+            0 => {
+                // What was popped is there again.
+                txn.roll_back();
+                let entry = txn.entry(0, KEY).expect("readable");
+                let set = SortedSet::of(&entry).expect("readable").expect("it has members");
+                model.clear();
+                set.walk(&txn, &Span::all(), false, |member, score| {
+                    model.insert(member.to_vec(), score);
+                    true
+                })
+                .expect("readable");
+            }
+            _ => drop(txn.commit(Stalls::Wait).expect("written")),
+        }
+        check(&mut txn, &model, &mut numbers);
+    }
 }
 
 #[test]
