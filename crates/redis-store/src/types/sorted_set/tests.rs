@@ -290,7 +290,7 @@ fn groups_of_pops_take_the_outermost_members() {
     let test = TestStore::new("groups");
     let (mut txn, mut numbers, mut model) = (test.txn(), Numbers(7), BTreeMap::new());
     let limits = EncodingLimits::default();
-    let mut put = |txn: &mut Txn<'_>, model: &mut BTreeMap<Vec<u8>, f64>, numbers: &mut Numbers| {
+    let put = |txn: &mut Txn<'_>, model: &mut BTreeMap<Vec<u8>, f64>, numbers: &mut Numbers| {
         let mut entry = txn.entry(0, KEY).expect("readable");
         let mut set = SortedSet::of(&entry).expect("readable").unwrap_or_default();
         let member = format!("member {}", numbers.below(3000)).into_bytes();
