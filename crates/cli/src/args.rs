@@ -5,6 +5,7 @@ mod changes;
 mod connect;
 mod copies;
 mod experiment;
+mod explain;
 mod generate;
 mod honoured;
 mod ingest;
@@ -25,6 +26,7 @@ pub(crate) use copies::{
     ExportArgs, ImportArgs, QuarantineArgs, RestoreArgs,
 };
 pub(crate) use experiment::ExperimentArgs;
+pub(crate) use explain::{ExplainArgs, ExplainCommand, ExplainScanArgs};
 pub(crate) use generate::GenerateArgs;
 pub(crate) use honoured::{check as check_options, check_line as check_line_options};
 pub(crate) use ingest::{BuildTableArgs, IngestArgs};
@@ -195,6 +197,7 @@ pub(crate) enum DataCommand {
     /// Explain why writes are slowed or stopped; for the shell, while a load runs
     #[command(after_help = "Example:\n  echo stalls | esker shell")]
     Stalls,
+    Explain(ExplainArgs),
     Compact(CompactArgs),
     Verify(VerifyArgs),
     Quarantine(QuarantineArgs),

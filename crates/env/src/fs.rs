@@ -97,6 +97,16 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Length of a file, `None` if there is none.
     fn file_len(&self, path: &Path) -> Result<Option<u64>>;
 
+    /// What a file takes on the disk, space that was allocated ahead included; `None` if there is none. A file
+    /// system that does not tell it rounds the length up to whole blocks, and may know nothing of directories.
+    ///
+    /// # Errors
+    /// Those of inspecting the file.
+    fn disk_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        let len = self.file_len(path)?;
+        Ok(len.map(|len| len.next_multiple_of(DIRECT_ALIGNMENT_BYTES as u64)))
+    }
+
     /// Renames a file, replacing the target. Durable only after [`FileSystem::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 

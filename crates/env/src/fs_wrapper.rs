@@ -210,6 +210,10 @@ impl<F: FileSystemWrapper> FileSystem for F {
         self.below().file_len(path)
     }
 
+    fn disk_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        self.below().disk_bytes(path)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         FileSystemWrapper::rename(self, from, to)
     }

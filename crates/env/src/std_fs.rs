@@ -112,6 +112,14 @@ impl FileSystem for StdFileSystem {
         }
     }
 
+    fn disk_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(platform::disk_bytes(&metadata))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("inspect", path, error)),
+        }
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         fs::rename(from, to).map_err(|source| Error::io("rename", from, source))
     }

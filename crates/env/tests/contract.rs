@@ -191,6 +191,7 @@ fn lengths_grow_and_shrink_with_zeros(subject: &Subject) {
     let file = subject.create("file", &[7; 10_000]);
     file.set_len(5_000).unwrap();
     assert_eq!(subject.fs.file_len(file.path()).unwrap(), Some(5_000));
+    assert!(subject.fs.disk_bytes(file.path()).unwrap().is_some_and(|bytes| bytes >= 5_000));
     file.set_len(20_000).unwrap();
     assert_eq!(subject.read("file"), [&[7; 5_000][..], &[0; 15_000]].concat());
     file.write_at(b"end", 30_000).unwrap();
@@ -222,6 +223,7 @@ fn listing_is_sorted_and_complete(subject: &Subject) {
     assert!(subject.fs.list(&subject.path("b")).is_err());
     assert_eq!(subject.fs.file_len(&subject.path("a9")).unwrap(), Some(6));
     assert_eq!(subject.fs.file_len(&subject.path("none")).unwrap(), None);
+    assert_eq!(subject.fs.disk_bytes(&subject.path("none")).unwrap(), None);
     assert_eq!(subject.fs.file_len(&subject.path("none/none")).unwrap(), None);
     assert_eq!(subject.fs.file_len(&subject.path("dir")).unwrap(), None);
 }

@@ -182,6 +182,8 @@
 //!
 //! [`Database::metrics`] counts, [`Database::stalls`] says why writes take longer, and a listener
 //! ([`Options::listener`]) is told of each flush, compaction, stall and error: see [`events`].
+//! [`Keyspace::explain_get`] says how a value was found, [`Database::explain_space`] where bytes are: see
+//! [`explain`].
 #![forbid(unsafe_code)]
 
 mod copy;
@@ -248,6 +250,8 @@ pub mod error {
 }
 
 pub mod events;
+
+pub mod explain;
 
 pub mod ingest;
 

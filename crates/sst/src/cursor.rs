@@ -8,6 +8,7 @@
 //! # Where blocks come from
 //! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache; blocks of scans cannot evict those of
 //!   lookups. Uncached blocks are read one by one at first and in growing windows as the walk goes on.
+//! * [`ReadPurpose::Observed`] reads as a scan does and notes where each block was (OR1).
 //! * [`ReadPurpose::Compaction`] does not fill the cache: it reads each block once, 64 KiB at a time into a
 //!   buffer of its own, and uncompressed blocks are decoded in place. A job's cursor reports for each block
 //!   whether it is cached ([`crate::cache_warmer`]) and walks over blocks whose slots are full without
@@ -27,6 +28,7 @@ use crate::index::BlockIndex;
 use crate::input_residency::{InputReading, ScratchFiles};
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
+use crate::observed_reads::{BlockOrigin, note};
 use crate::read_ahead::ReadAhead;
 use crate::simd::{Kernel, with_kernel};
 use crate::table::Table;
@@ -45,6 +47,8 @@ pub enum ReadPurpose {
     Point,
     /// A range, which is read once.
     Scan,
+    /// As [`ReadPurpose::Scan`], in a section of [`crate::ObservedReads`].
+    Observed,
     /// All of the table, which is about to be replaced.
     Compaction,
 }
@@ -53,7 +57,7 @@ impl ReadPurpose {
     fn admission(self) -> Admission {
         match self {
             ReadPurpose::Point => Admission::Point,
-            ReadPurpose::Scan | ReadPurpose::Compaction => Admission::Scan,
+            ReadPurpose::Scan | ReadPurpose::Observed | ReadPurpose::Compaction => Admission::Scan,
         }
     }
 }
@@ -120,7 +124,7 @@ impl TableCursor {
     pub fn detached(purpose: ReadPurpose) -> TableCursor {
         let read_ahead = match purpose {
             ReadPurpose::Compaction => ReadAhead::full(),
-            ReadPurpose::Point | ReadPurpose::Scan => ReadAhead::growing(),
+            ReadPurpose::Point | ReadPurpose::Scan | ReadPurpose::Observed => ReadAhead::growing(),
         };
         TableCursor {
             table: None,
@@ -249,8 +253,8 @@ impl TableCursor {
             self.number = number;
             return Ok(());
         }
-        if self.purpose == ReadPurpose::Compaction {
-            self.enter_in_place(number)?;
+        if matches!(self.purpose, ReadPurpose::Observed | ReadPurpose::Compaction) {
+            self.enter_out_of_line(number)?;
         } else {
             let block = match self.ahead.take() {
                 Some(block) if self.prepared == number => block,
@@ -264,6 +268,21 @@ impl TableCursor {
             self.pinned = Some(block);
         }
         self.number = number;
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn enter_out_of_line(&mut self, number: usize) -> Result<()> {
+        if self.purpose == ReadPurpose::Compaction {
+            return self.enter_in_place(number);
+        }
+        let block = match attached(&self.table).cached_block_observed(number, self.purpose.admission()) {
+            Some(block) => block,
+            None => self.load(number)?,
+        };
+        // SAFETY: `pinned` keeps the block until the position is closed.
+        unsafe { self.position.open(block.contents()) };
+        self.pinned = Some(block);
         Ok(())
     }
 
@@ -296,7 +315,9 @@ impl TableCursor {
             return attached(&self.table).load_block(number, admission);
         }
         attached(&self.table).cache.count_miss(BlockKind::Data);
-        let offset = attached(&self.table).place(number)?.start;
+        let place = attached(&self.table).place(number)?;
+        note(BlockOrigin::File { bytes: place.end - place.start });
+        let offset = place.start;
         let image = self.read_ahead.image(attached(&self.table), number)?;
         let block = attached(&self.table).copied_from_image(image, offset, number);
         let block = block.map_err(|error| attached(&self.table).decode_error_at(error, offset))?;
@@ -650,7 +671,7 @@ impl Cursor for TableCursor {
     /// sources do the same: the first access to a block mostly waits for address translation, be it a
     /// prefetch, and blocks prefetched one after the other wait together.
     fn prepare_seek(&mut self, key: &[u8], round: u32) -> bool {
-        if self.purpose == ReadPurpose::Compaction {
+        if matches!(self.purpose, ReadPurpose::Observed | ReadPurpose::Compaction) {
             self.position.close();
             return false;
         }

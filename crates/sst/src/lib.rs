@@ -37,7 +37,7 @@
 //!   filter and block index, `range_estimate` sizes of key ranges, `table_identity` what is kept while it is
 //!   closed, `cached_part` what the cache holds of it.
 //! * `slots`, `load`, `mapped` and `read_ahead` get blocks, `input_residency` reports those of a job;
-//!   `lookup`, `multi_get` and `cursor` read entries.
+//!   `lookup`, `multi_get` and `cursor` read entries; `observed_reads` reports where their blocks were.
 //! * `verify`, `inspect` and `salvage` are for tools, `stored_checksums` for copies of files.
 
 mod block;
@@ -59,6 +59,8 @@ mod load;
 mod lookup;
 mod mapped;
 mod multi_get;
+mod observed_lookup;
+mod observed_reads;
 mod options;
 mod page_alignment;
 mod pinned_value;
@@ -98,6 +100,7 @@ pub use input_residency::{InputReading, InputResidency, JobControl, ScratchFiles
 pub use inspect::{BlockFacts, IndexFacts, LayoutFacts, SlotCounts};
 pub use lookup::PreparedLookup;
 pub use multi_get::{Lookup, MAX_LOOKUPS, multi_get};
+pub use observed_reads::{BlocksRead, ObservedReads};
 pub use options::{MAX_BLOCK_SIZE_BYTES, TableOptions, TableReading, TableSummary};
 pub use pinned_value::{PinnedValue, TableHit};
 pub use properties::TableProperties;

@@ -6,6 +6,7 @@ use crate::block::{BlockBuffer, BlockHeader, BlockRef};
 use crate::cached_part::CachedPart;
 use crate::decode_error::{DecodeError, damaged};
 use crate::index::BlockIndex;
+use crate::observed_reads::{BlockOrigin, note};
 use crate::slots::Slot;
 use crate::table::Table;
 use esker_base::{Result, TableUid, large_buffer, with_thread_buffer};
@@ -67,11 +68,18 @@ impl Table {
     /// As [`Table::cached_block`], after [`Table::prefetch_block`].
     #[inline(always)]
     pub(crate) fn prefetched_block(&self, number: usize, admission: Admission) -> Option<BlockRef> {
+        match self.block_in_slot(number, admission) {
+            Some(block) => Some(block),
+            None => self.block_without_slot(number, admission),
+        }
+    }
+
+    /// Block `number`, if its slot has it.
+    #[inline(always)]
+    fn block_in_slot(&self, number: usize, admission: Admission) -> Option<BlockRef> {
         // A table has a slot for each block or none at all. Checking the number therefore also covers cache
         // kinds without slots and tables whose index is paged.
-        let Some(block) = self.slots.get(number).and_then(Slot::get) else {
-            return self.block_without_slot(number, admission);
-        };
+        let block = self.slots.get(number).and_then(Slot::get)?;
         if admission == Admission::Point {
             block.mark_used();
         }
@@ -85,8 +93,16 @@ impl Table {
         let found = self.cache.find(&self.cache_key(number), BlockKind::Data, admission)?;
         // No block has the filter's number.
         let CachedPart::Block(block) = found else { return None };
+        note(BlockOrigin::Cache);
         self.install(&block, number);
         Some(block)
+    }
+
+    /// As [`Table::cached_block`], noting where the block was (OR1).
+    #[cold]
+    pub(crate) fn cached_block_observed(&self, number: usize, admission: Admission) -> Option<BlockRef> {
+        let in_slot = self.block_in_slot(number, admission).inspect(|_| note(BlockOrigin::Slot));
+        in_slot.or_else(|| self.block_without_slot(number, admission))
     }
 
     /// Puts a block that is in the cache, or was a moment ago, into its slot, if it has one.
@@ -100,6 +116,15 @@ impl Table {
     #[inline(always)]
     pub(crate) fn block(&self, number: usize, admission: Admission) -> Result<BlockRef> {
         match self.cached_block(number, admission) {
+            Some(block) => Ok(block),
+            None => self.load_block(number, admission),
+        }
+    }
+
+    /// As [`Table::block`], noting where the block was (OR1).
+    #[cold]
+    pub(crate) fn block_observed(&self, number: usize, admission: Admission) -> Result<BlockRef> {
+        match self.cached_block_observed(number, admission) {
             Some(block) => Ok(block),
             None => self.load_block(number, admission),
         }
@@ -142,6 +167,7 @@ impl Table {
         let place = self.place(number)?;
         // The place lies in the file; spans of blocks are bounded by what a block may hold.
         let span = (place.end - place.start) as usize;
+        note(BlockOrigin::File { bytes: span as u64 });
         if self.expects_raw_blocks.load(Ordering::Relaxed) && span > FRAME_BYTES {
             // Read into the block's own memory: an uncompressed block is used in place, its checksum as
             // slack.

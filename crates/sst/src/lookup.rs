@@ -84,7 +84,7 @@ impl Table {
     }
 
     #[inline(always)]
-    fn hit_of(
+    pub(crate) fn hit_of(
         &self,
         found: Option<(BlockRef, FoundEntry)>,
         key: &[u8],
@@ -241,6 +241,12 @@ fn find_ordered(
     let number = table.locate(index, key, newest)?;
     // SAFETY: portable code needs no special instructions.
     unsafe { find_in_blocks::<Portable>(table, index, number, key, hash, newest) }
+}
+
+/// Searches a block by portable instructions.
+pub(crate) fn find_portable(block: &BlockRef, key: &[u8], hash: u64, newest: Tag) -> Option<FoundEntry> {
+    // SAFETY: portable code needs no special instructions.
+    unsafe { block.contents().find::<Portable>(key, hash, newest) }
 }
 
 /// Prefetches the slots of all blocks of one index node: which block it will be is not known yet.

@@ -15,11 +15,13 @@
 use crate::block::header::CODEC_AT;
 use crate::block::{BlockBytes, FoundEntry, SLACK_BYTES};
 use crate::load::verify_numbered;
+use crate::observed_reads::{BlockOrigin, ObservedReads, note};
 use crate::pinned_value::{PinnedValue, TableHit};
 use crate::simd::{prefetch, with_kernel};
 use crate::slots::PREFETCHED_LINES;
 use crate::table::Table;
 use esker_base::{Result, Tag};
+use esker_cache::Admission;
 use esker_codec::id;
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,6 +43,7 @@ impl Table {
         let (Some(verified), Some((image, place))) = (&self.verified, self.mapped_image(number)?) else {
             return Ok(None);
         };
+        note(BlockOrigin::Mapped);
         if verified.contains(number) {
             // SAFETY: these bytes were validated before the bit was set (MP1), and have not changed since
             // (MP2).
@@ -86,7 +89,10 @@ impl Table {
                     (found.tag, value)
                 }),
                 None => {
-                    let block = self.block(number, esker_cache::Admission::Point)?;
+                    let block = match ObservedReads::is_on() {
+                        true => self.block_observed(number, Admission::Point)?,
+                        false => self.block(number, Admission::Point)?,
+                    };
                     let found = self.find_in(block.contents(), key, hash, newest);
                     found.map(|found| (found.tag, PinnedValue::new(block, found)))
                 }

@@ -35,6 +35,7 @@ use crate::cached_part::CachedPart;
 use crate::decode_error::DecodeError;
 use crate::filter_access::{FilterAccess, PagedFilter};
 use crate::footer::Section;
+use crate::observed_reads::{BlockOrigin, ObservedReads, note};
 use crate::table::Table;
 use esker_base::{Error, Result, SeqNo};
 use esker_cache::{Admission, BlockKind, CacheKey};
@@ -109,7 +110,10 @@ impl Table {
     fn note_sampled_absent(&self, key: &[u8], hash: u64, seqno: SeqNo) {
         let sees_all = self.properties().max_seqno.max(self.global_seqno) <= seqno;
         // A failed read tells nothing.
-        let is_absent = || matches!(self.get_with(key, hash, SeqNo::MAX, |_, _| ()), Ok(None));
+        let is_absent = || match ObservedReads::is_on() {
+            true => matches!(self.get_observed(key, hash, SeqNo::MAX), Ok(None)),
+            false => matches!(self.get_with(key, hash, SeqNo::MAX, |_, _| ()), Ok(None)),
+        };
         if self.has_usable_filter() && (sees_all || is_absent()) {
             self.note_filter(true);
         }
@@ -156,6 +160,7 @@ impl Table {
         if let Some(CachedPart::Filter(filter)) =
             self.cache.get(&self.filter_key(), BlockKind::Filter, Admission::Point)
         {
+            note(BlockOrigin::OtherInCache);
             return filter.may_contain(hash);
         }
         self.load_filter(paged).is_none_or(|filter| filter.may_contain(hash))
@@ -189,6 +194,7 @@ impl Table {
     fn read_filter(&self, section: &Section) -> Result<Filter> {
         // The footer's check bounds the length by the file's.
         let mut bytes = vec![0; section.len as usize];
+        note(BlockOrigin::OtherInFile { bytes: section.len });
         self.file.read_exact_at(&mut bytes, section.offset)?;
         section
             .verify(self.uid, &bytes)

@@ -8,6 +8,7 @@ use crate::decode_error::{DecodeError, damaged};
 use crate::index::BlockIndex;
 use crate::index::page_format::PageLocation;
 use crate::index::page_search::PageSource;
+use crate::observed_reads::{BlockOrigin, note};
 use crate::simd::{InstructionSet, with_kernel};
 use crate::table::Table;
 use esker_base::{Error, Result, Tag};
@@ -155,8 +156,10 @@ impl PageSource for Table {
     fn page(&self, page: PageLocation) -> Result<BlockRef> {
         let key = CacheKey { table: self.number, block: page.number };
         if let Some(CachedPart::Block(cached)) = self.cache.get(&key, BlockKind::Index, Admission::Point) {
+            note(BlockOrigin::OtherInCache);
             return Ok(cached);
         }
+        note(BlockOrigin::OtherInFile { bytes: u64::from(page.span) });
         let block = self.read_page(page)?;
         let part = CachedPart::Block(BlockRef::clone(&block));
         match self.cache.insert(key, part, BlockKind::Index, Admission::Point) {

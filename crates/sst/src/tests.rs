@@ -13,6 +13,7 @@ mod global_seqno;
 mod index_kinds;
 mod job_reads;
 mod memory_accounts;
+mod observed_reads;
 mod page_alignment;
 mod paged_filters;
 mod read_modes;

@@ -7,7 +7,9 @@
 
 use crate::lookup_counts::{Counts, LOOKUP_READS, LevelCounts, LookupStats};
 use crate::tree::{Tree, TreePart, TreeRun};
+use esker_base::{Result, SeqNo, Tag};
 use esker_filter::FilterPolicy;
+use esker_sst::{PreparedLookup, Table, TableHit};
 use esker_strategy::WorstCase;
 use esker_version::LevelIndex;
 use std::sync::Arc;
@@ -56,15 +58,23 @@ impl ReadAmplification {
     }
 }
 
+/// In the place of the index of a run in the tree: ingested tables that are not in the tree yet.
+pub const INGESTED_RUN: usize = usize::MAX;
+
 /// Receives the steps of a lookup.
 pub trait LookupTracer {
     /// A memtable is searched.
     #[inline(always)]
     fn memtable(&mut self) {}
 
-    /// A memtable has the key.
+    /// A memtable has the key, with this as its newest version.
     #[inline(always)]
-    fn memtable_finds(&mut self) {}
+    fn memtable_finds(&mut self, _newest: Tag) {}
+
+    /// Ingested tables in the position of a memtable are asked; what follows about them names
+    /// [`INGESTED_RUN`].
+    #[inline(always)]
+    fn ingested(&mut self) {}
 
     /// The run at this index of the tree has a table that spans the key.
     #[inline(always)]
@@ -73,6 +83,25 @@ pub trait LookupTracer {
     /// That table is searched.
     #[inline(always)]
     fn searches(&mut self, _run: usize) {}
+
+    /// Searches that table for a lookup, which may have been prepared.
+    ///
+    /// # Errors
+    /// Those of the search.
+    #[inline(always)]
+    fn search(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        hash: u64,
+        seqno: SeqNo,
+        prepared: Option<&PreparedLookup<'_>>,
+    ) -> Result<Option<TableHit>> {
+        match prepared {
+            Some(prepared) => prepared.get(key, hash),
+            None => table.get(key, hash, seqno),
+        }
+    }
 
     /// It has the key.
     #[inline(always)]
@@ -130,7 +159,7 @@ impl LookupTracer for CountingTracer<'_> {
         self.counts.memtables.fetch_add(1, Relaxed);
     }
 
-    fn memtable_finds(&mut self) {
+    fn memtable_finds(&mut self, _newest: Tag) {
         self.counts.found_in_memtables.fetch_add(1, Relaxed);
     }
 
@@ -147,9 +176,9 @@ impl LookupTracer for CountingTracer<'_> {
     }
 
     fn finds(&mut self, run: usize, part: &TreePart) {
-        // Sampled lookups also determine the read heat of a table.
-        part.file.note_reads(LOOKUP_READS);
         if let Some(level) = self.level(run) {
+            // Sampled lookups also determine the read heat of a table.
+            part.file.note_reads(LOOKUP_READS);
             level.found.fetch_add(1, Relaxed);
         }
     }

@@ -85,8 +85,8 @@ pub(super) const ORDERS: &[Order] = &[
         "esker-sst",
         "decode_error expiring page_alignment range_tombstones simd slots table_slots block cached_part pinned_value \
                   footer filter_access dictionary properties section_reader index verified_blocks \
-                  table_identity block_bounds options table table_filter table_index range_estimate load mapped \
-                  input_residency waiting_block read_ahead cache_warmer dictionary_buffer file_writer inspect lookup cursor \
+                  table_identity block_bounds options observed_reads table table_filter table_index range_estimate load mapped \
+                  input_residency waiting_block read_ahead cache_warmer dictionary_buffer file_writer inspect lookup observed_lookup cursor \
                   multi_get salvage salvaged_end stored_checksums verify writer",
     ),
     tree(
@@ -114,7 +114,7 @@ pub(super) const ORDERS: &[Order] = &[
         package: "esker-view",
         folder: "read",
         modules: "key_range last_run_predictor scan_tally pinned open_readers run_cursor fenced_run range_tombstones source \
-                  cursor layer range keys versions resolve multi point range_size split_points mod",
+                  cursor layer range keys versions resolve multi point observed_source observed_point observed_scan range_size split_points mod",
         closed: &[Closed {
             modules: "range_tombstones source",
             reason: "a source of a merge may itself be read under range tombstones",
@@ -164,7 +164,7 @@ pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker",
         "compaction_filter damage error events resident handle overlay transaction advice changes copy backup ingest \
-                  merge open options parts report metrics repair",
+                  merge open options parts report metrics explain repair",
     ),
     tree("esker-protocol", "http lines pairs parse_error scalar layout answer words command"),
     tree(

@@ -4,7 +4,7 @@
 //! grammar. Without this table a mistyped intention (`serve --keyspace users`) would run and do something
 //! else.
 
-use super::{BackupCommand, Cli, Command, Connect, DataCommand, Global, ShapeArgs};
+use super::{BackupCommand, Cli, Command, Connect, DataCommand, ExplainCommand, Global, ShapeArgs};
 use Flag::{Config, Data, Json, Key, Keyspace, Memory, Value};
 
 /// A global option that not every command honours; `--log` is honoured by all.
@@ -133,6 +133,11 @@ fn of_data(command: &DataCommand) -> &'static [Flag] {
         | DataCommand::Ttl(_)
         | DataCommand::Count(_)
         | DataCommand::Levels(_) => &[Keyspace, Key, Json],
+        DataCommand::Explain(args) => match args.what {
+            ExplainCommand::Get { .. } | ExplainCommand::Scan(_) => &[Keyspace, Key, Json],
+            ExplainCommand::Put => &[Keyspace, Json],
+            ExplainCommand::Space | ExplainCommand::Memory | ExplainCommand::Stall => &[Json],
+        },
         DataCommand::Compact(args) if args.all => &[],
         DataCommand::DeleteRange(_) | DataCommand::Compact(_) => &[Keyspace, Key],
         DataCommand::Ingest(_)
@@ -185,6 +190,7 @@ fn data_name(command: &DataCommand) -> &'static str {
         DataCommand::Stats(_) => "stats",
         DataCommand::Levels(_) => "levels",
         DataCommand::Stalls => "stalls",
+        DataCommand::Explain(args) => args.what.name(),
         DataCommand::Compact(_) => "compact",
         DataCommand::Verify(_) => "verify",
         DataCommand::Quarantine(_) => "quarantine",
@@ -248,6 +254,8 @@ mod tests {
             ("esker repair d --into n --data d", "--data"),
             ("esker compact --all --keyspace k", "--keyspace"),
             ("esker advise --entries 5 --data d", "--data"),
+            ("esker explain space --keyspace k", "--keyspace"),
+            ("esker explain put --key int", "--key"),
         ] {
             let refused = checked(line).expect_err(line);
             assert!(refused.ends_with(&format!("makes no use of {flag}")), "{line}: {refused}");
@@ -269,6 +277,7 @@ mod tests {
             ("esker delete-range a b", "delete-range"),
             ("esker build-table o i", "build-table"),
             ("esker stalls", "stalls"),
+            ("esker explain stall", "explain stall"),
         ] {
             let cli = Cli::try_parse_from(line.split(' ')).expect(line);
             assert_eq!(command_name(&cli.command), name);

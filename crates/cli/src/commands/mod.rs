@@ -8,6 +8,7 @@ pub(crate) mod copies;
 mod dump;
 pub(crate) mod exec;
 pub(crate) mod experiment;
+mod explain;
 pub(crate) mod generate;
 pub(crate) mod ingest;
 pub(crate) mod inspect;
@@ -76,6 +77,7 @@ pub(crate) fn run_alone(
         | DataCommand::Export(_)
         | DataCommand::Stats(StatsArgs { watch: None, .. })
         | DataCommand::Stalls
+        | DataCommand::Explain(_)
         | DataCommand::Levels(_)
         | DataCommand::Verify(_) => (open_for_reading(global)?, true),
         DataCommand::Quarantine(args) if args.replace_from.is_none() => {
@@ -136,6 +138,7 @@ pub(crate) fn run(context: &mut Context<'_>, command: &DataCommand) -> Result<Ex
         DataCommand::Dump(args) => dump::run(context, args),
         DataCommand::Stats(args) => stats::run(context, args),
         DataCommand::Stalls => stalls::run(context),
+        DataCommand::Explain(args) => explain::run(context, args),
         DataCommand::Levels(args) => levels::run(context, args),
         DataCommand::Compact(args) => maintain::compact(context, args),
         DataCommand::Verify(args) => repair::verify_open(context, args),

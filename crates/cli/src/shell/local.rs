@@ -24,8 +24,8 @@ The DSL, on pairs of its own until `use NAME` (keys are integers or \"strings\")
   q             quit
 
 The words of this program, on the keyspace that is in use:
-  get, put, delete, scan, count, load, dump, compact, levels, stats, stalls, strategy, advise,
-  verify, keyspaces, changes, flush
+  get, put, delete, scan, count, load, dump, compact, levels, stats, stalls, explain, strategy,
+  advise, verify, keyspaces, changes, flush
   use [NAME]    work on another keyspace; without a name as in the beginning
   help WORD     the options of a word
   quit          leave; so does Ctrl-D

@@ -218,6 +218,15 @@ impl FileSystem for HeldDirectory {
         }
     }
 
+    fn disk_bytes(&self, path: &Path) -> Result<Option<u64>> {
+        let Some(place) = self.place(path) else { return StdFileSystem.disk_bytes(path) };
+        match place.stat() {
+            Ok(stat) => Ok(Some(platform::STAT_BLOCK_BYTES * stat.st_blocks.unsigned_abs())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("inspect", path, error)),
+        }
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let (one, other) = (self.place_or_outside(from), self.place_or_outside(to));
         retry_on_intr(|| rustix::fs::renameat(one.from, one.rest, other.from, other.rest))

@@ -25,6 +25,22 @@ pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usi
     std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
 }
 
+/// The unit of `st_blocks`, whatever the file system's own blocks are.
+#[cfg(unix)]
+pub(super) const STAT_BLOCK_BYTES: u64 = 512;
+
+/// What a file takes on the disk.
+#[cfg(unix)]
+pub(super) fn disk_bytes(metadata: &std::fs::Metadata) -> u64 {
+    STAT_BLOCK_BYTES * std::os::unix::fs::MetadataExt::blocks(metadata)
+}
+
+/// The length in whole blocks: the standard library does not tell what is allocated.
+#[cfg(not(unix))]
+pub(super) fn disk_bytes(metadata: &std::fs::Metadata) -> u64 {
+    metadata.len().next_multiple_of(crate::fs::DIRECT_ALIGNMENT_BYTES as u64)
+}
+
 /// The kernel's descriptor of a file.
 #[cfg(unix)]
 pub(super) fn descriptor(file: &File) -> Option<i32> {

@@ -94,7 +94,7 @@ pub(super) fn strategies() -> Vec<Strategy> {
 
 /// The form of a strategy over this many bytes. Small trees of the partitioned strategy are allowed more
 /// garbage than its share; those smaller than a memtable count as one memtable, as in the formulas.
-pub(super) fn form(strategy: &Strategy, options: &StrategyOptions, data_bytes: f64) -> Option<Form> {
+pub fn form(strategy: &Strategy, options: &StrategyOptions, data_bytes: f64) -> Option<Form> {
     let form = Form::of(strategy, options)?;
     Some(match form {
         Form::Partitioned { tier_runs, garbage } => {

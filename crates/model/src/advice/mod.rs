@@ -43,7 +43,7 @@ mod search;
 mod usage;
 
 pub use adaptive::{AdaptiveRules, Decision, History, Observation, decide};
-pub use design::{Design, Family};
+pub use design::{Design, Family, form};
 pub use figures::{Figures, Parts, Prediction};
 pub use index::{IndexAdvice, IndexForm, IndexPrediction};
 pub use prices::{Calibration, Prices};

@@ -194,14 +194,14 @@ fn visible_under(
     Visible::of(MergingCursor::new(sources), seqno, reader, bounds, spans).under(cover)
 }
 
-fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::TombstoneSpans> {
+pub(super) fn gaps_of(view: &SuperVersion) -> Arc<dyn esker_iter::TombstoneSpans> {
     Arc::clone(&view.semantics.tombstone_spans) as Arc<dyn esker_iter::TombstoneSpans>
 }
 
 /// The only run of a view if its tables hold one version of each key, all puts, all visible at `seqno`. If it
 /// is the only source as well, there is nothing to merge and nothing to hide.
 #[inline]
-fn only_run_of_single_versions(view: &SuperVersion, seqno: SeqNo) -> Option<&Arc<TreeRun>> {
+pub(super) fn only_run_of_single_versions(view: &SuperVersion, seqno: SeqNo) -> Option<&Arc<TreeRun>> {
     let [run] = view.tree.runs.as_slice() else { return None };
     run.facts().single_version_up_to.is_some_and(|newest| newest <= seqno).then_some(run)
 }

@@ -14,6 +14,9 @@ pub mod keys;
 pub mod last_run_predictor;
 pub mod layer;
 pub mod multi;
+mod observed_point;
+mod observed_scan;
+mod observed_source;
 pub mod open_readers;
 mod pinned;
 pub mod point;
@@ -29,4 +32,7 @@ pub mod versions;
 
 pub use key_range::HalfOpen;
 pub use key_range::KeyRange;
+pub use observed_point::{KeyOutcome, LookupSource, ObservedLookup, SourceOutcome};
+pub use observed_scan::{ObservedScan, ScanLimits, ScanSource};
+pub use observed_source::SourcePlace;
 pub use pinned::Pinned;

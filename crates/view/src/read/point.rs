@@ -1,6 +1,6 @@
 //! Point lookup: finds the newest visible version of one key.
 
-use crate::lookup_tracer::LookupTracer;
+use crate::lookup_tracer::{INGESTED_RUN, LookupTracer};
 use crate::read::last_run_predictor;
 use crate::read::pinned::Pinned;
 use crate::read::range_tombstones::cover_at;
@@ -54,7 +54,7 @@ impl Pinned {
     }
 
     #[inline(always)]
-    fn value_of(&self, key: &[u8], found: LookupResult<'_>) -> Result<Option<Value>> {
+    pub(super) fn value_of(&self, key: &[u8], found: LookupResult<'_>) -> Result<Option<Value>> {
         Ok(match found {
             LookupResult::Borrowed(value) => Some(Value::copied(value)),
             LookupResult::Pinned(value) => Some(Value::pinned(value)),
@@ -113,7 +113,7 @@ fn traced<'v>(pinned: &'v Pinned, key: &[u8], hash: u64) -> Result<LookupResult<
 }
 
 #[inline(always)]
-fn search<'v>(
+pub(super) fn search<'v>(
     pinned: &'v Pinned,
     key: &[u8],
     hash: u64,
@@ -135,14 +135,15 @@ fn search<'v>(
     }
     for memtable in view.memtables() {
         if let Some(run) = &memtable.ingested {
-            if let Some(found) = wanted.in_run(run, &mut (), 0)? {
+            tracer.ingested();
+            if let Some(found) = wanted.in_run(run, tracer, INGESTED_RUN)? {
                 return Ok(found);
             }
             continue;
         }
         tracer.memtable();
         if let Some((tag, value)) = memtable.memtable.get(key, seqno) {
-            tracer.memtable_finds();
+            tracer.memtable_finds(tag);
             if wanted.is_plain(tag) {
                 return Ok(LookupResult::Borrowed(value));
             }
@@ -291,10 +292,7 @@ impl<E: ExpirySink> KeyLookup<'_, E> {
         prepared: Option<&PreparedLookup<'_>>,
     ) -> Result<Option<LookupResult<'static>>> {
         tracer.searches(run);
-        let hit = match prepared {
-            Some(prepared) => prepared.get(self.key, self.hash)?,
-            None => table.get(self.key, self.hash, self.pinned.seqno)?,
-        };
+        let hit = tracer.search(table, self.key, self.hash, self.pinned.seqno, prepared)?;
         let Some(hit) = hit else { return Ok(None) };
         tracer.finds(run, part);
         if self.is_plain(hit.tag) {

@@ -7,7 +7,7 @@ use crate::super_version::SuperVersion;
 use crate::tree::{Access, TreeRun};
 use esker_base::{Result, SeqNo, Tag, checksum};
 use esker_iter::Cursor;
-use esker_sst::ReadPurpose;
+use esker_sst::{ObservedReads, ReadPurpose};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ pub fn visit_versions(
     let cover = cover_at(view, key, seqno)?;
     // Everything older is deleted as well, in this source and those behind it.
     let mut visit = |tag: Tag, value: &[u8]| {
+        ObservedReads::note_version();
         if tag.seqno() < cover { Ok(ControlFlow::Break(())) } else { visit(tag, value) }
     };
     let hash = checksum::key_hash(key);
@@ -55,7 +56,8 @@ fn visit_run(
     if !table.may_contain(hash) {
         return Ok(ControlFlow::Continue(()));
     }
-    let mut cursor = RunCursor::new(Arc::clone(run), ReadPurpose::Scan);
+    let purpose = if ObservedReads::is_on() { ReadPurpose::Observed } else { ReadPurpose::Scan };
+    let mut cursor = RunCursor::new(Arc::clone(run), purpose);
     visit_source(&mut cursor, key, seqno, visit)
 }
 

@@ -45,6 +45,7 @@ use esker_base::{Error, FileNumber, KeyspaceId, QuarantinedRange, ResidentOnly, 
 use esker_blob::{BlobPointer, BlobReader, ExpectedBlob};
 use esker_env::OpenMode;
 use esker_iter::LargeValues;
+use esker_sst::ObservedReads;
 use esker_version::{BlobFileMeta, PartMeta, Version};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -239,7 +240,9 @@ impl LargeValues for LargeMap {
             let (key, number) = (key.escape_ascii(), pointer.file);
             Error::internal(format!("key {key} points to blob file {number}, which its tree does not have"))
         })?;
-        file.reader()?.read(key, &pointer, value)
+        file.reader()?.read(key, &pointer, value)?;
+        ObservedReads::note_large(value.len() as u64);
+        Ok(())
     }
 }
 
