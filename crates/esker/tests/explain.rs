@@ -1,5 +1,7 @@
 //! Explanations: they answer what reads answer, and count what the engine counts.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
+
 mod common;
 
 use common::{TestDir, tiny};

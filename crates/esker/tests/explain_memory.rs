@@ -2,6 +2,8 @@
 //!
 //! A test file of its own, because anonymous memory is that of the whole process.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
+
 mod common;
 
 use common::TestDir;

@@ -1,5 +1,7 @@
 //! Explanations of space: the parts add up to what the file system takes.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
+
 mod common;
 
 use common::{TestDir, tiny};

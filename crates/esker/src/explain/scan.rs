@@ -93,7 +93,7 @@ fn explain(
     let again = pinned.again();
     let range = told(&bounds);
     let limits = ScanLimits { bounds, entries: options.limit, is_reverse: options.is_reverse };
-    let observed = again.scan_observed(limits, &*store.env.clock, visit)?;
+    let observed = again.scan_observed(&limits, &*store.env.clock, visit)?;
     let totals = ScanTotals::of(&observed, options.is_reverse);
     let end = if observed.is_complete { "to the end of the range" } else { "to the limit" };
     let direction = if options.is_reverse { "reverse scan" } else { "scan" };

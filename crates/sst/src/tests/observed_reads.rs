@@ -32,7 +32,7 @@ fn counted(table: &Table, read: impl FnOnce()) -> CacheCounts {
 }
 
 /// OR1 for one read.
-fn assert_noted(seen: BlocksRead, counts: CacheCounts) {
+fn assert_noted(seen: BlocksRead, counts: &CacheCounts) {
     let CacheCounts { data, index } = counts;
     assert_eq!((seen.from_slots + seen.from_cache, seen.from_files), (data.hits, data.misses), "{seen:?}");
     assert_eq!((seen.other_from_cache, seen.other_from_files), (index.hits, index.misses), "{seen:?}");
@@ -48,7 +48,7 @@ fn check_lookup(table: &Arc<Table>, key: &[u8], seqno: SeqNo) -> BlocksRead {
     let counts = counted(table, || observed = table.get_observed(key, hash, seqno).unwrap());
     assert_eq!(observed.map(|hit| (hit.tag, hit.value.to_vec())), plain, "{key:?}");
     let seen = section.take();
-    assert_noted(seen, counts);
+    assert_noted(seen, &counts);
     seen
 }
 
@@ -71,7 +71,7 @@ fn check_walk(table: &Arc<Table>) -> BlocksRead {
     let counts = counted(table, || observed = walk(table, ReadPurpose::Observed));
     assert_eq!(observed, plain);
     let seen = section.take();
-    assert_noted(seen, counts);
+    assert_noted(seen, &counts);
     seen
 }
 

@@ -78,7 +78,7 @@ impl Pinned {
     #[cold]
     pub fn scan_observed(
         mut self,
-        limits: ScanLimits,
+        limits: &ScanLimits,
         clock: &dyn Clock,
         mut visit: impl FnMut(&[u8], &[u8]),
     ) -> Result<ObservedScan> {
@@ -109,7 +109,7 @@ impl Pinned {
             None if is_single => entries.assume_single_version(),
             None => entries,
         };
-        let (returned, returned_bytes, is_complete) = walk(entries, &limits, &mut visit)?;
+        let (returned, returned_bytes, is_complete) = walk(entries, limits, &mut visit)?;
         Ok(ObservedScan {
             sources: counts.iter().map(|counts| counts.get()).collect(),
             returned,
@@ -131,10 +131,10 @@ fn walk<C: Cursor>(
         return Ok((0, 0, false));
     }
     if limits.is_reverse {
-        entries.seek_to_last()?
+        entries.seek_to_last()?;
     } else {
-        entries.seek_to_first()?
-    };
+        entries.seek_to_first()?;
+    }
     while let Some((key, value)) = entries.entry() {
         visit(key, value);
         returned += 1;
@@ -143,10 +143,10 @@ fn walk<C: Cursor>(
             return Ok((returned, bytes, false));
         }
         if limits.is_reverse {
-            entries.prev()?
+            entries.prev()?;
         } else {
-            entries.next()?
-        };
+            entries.next()?;
+        }
     }
     Ok((returned, bytes, true))
 }
