@@ -250,7 +250,8 @@ pub struct MergeRow {
 
 /// Receives results.
 pub trait Report {
-    /// The workload with this number, from 1, of so many begins. With `false` it is left out, and all behind it.
+    /// The workload with this number, from 1, of so many begins. With `false` it is left out, and all behind
+    /// it.
     fn begins(&mut self, _workload: Workload, _number: usize, _workloads: usize) -> bool {
         true
     }

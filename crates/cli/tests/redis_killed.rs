@@ -4,7 +4,8 @@
 //! A client sends pipelines of commands on all types of data, some in transactions, and the server is killed
 //! by SIGKILL at a random reply. Redis 7.0.15 gets the commands that were acknowledged, and then, one by one,
 //! some of those under way, until both hold the same: keys and their number, types, times to live, values and
-//! consumer groups, and DUMP of each is restored by the other. `ESKER_KILLS` sets how often it is killed, `ESKER_SEED` where to begin.
+//! consumer groups, and DUMP of each is restored by the other. `ESKER_KILLS` sets how often it is killed,
+//! `ESKER_SEED` where to begin.
 
 use esker_redis_testkit::differential::{Request, same_state, timeless_requests};
 use esker_redis_testkit::{Random, Server, encode};
@@ -54,8 +55,8 @@ fn live(esker: &Server, requests: &[Request], random: &mut Random, replies: usiz
     }
 }
 
-/// Brings Redis to where Esker was killed. Fails if Esker is nowhere between the last acknowledged request and
-/// the last that may have been sent.
+/// Brings Redis to where Esker was killed. Fails if Esker is nowhere between the last acknowledged request
+/// and the last that may have been sent.
 fn follow(redis: &Server, esker: &Server, acknowledged: &[Request], under_way: &[Request], told: &str) {
     let mut client = redis.connect();
     let mut execute = |request: &Request| {

@@ -97,8 +97,9 @@ pub trait FileSystem: Send + Sync + Debug {
     /// Length of a file, `None` if there is none.
     fn file_len(&self, path: &Path) -> Result<Option<u64>>;
 
-    /// What a file takes on the disk, space that was allocated ahead included; `None` if there is none. A file
-    /// system that does not tell it rounds the length up to whole blocks, and may know nothing of directories.
+    /// What a file takes on the disk, space that was allocated ahead included; `None` if there is none. A
+    /// file system that does not tell it rounds the length up to whole blocks, and may know nothing of
+    /// directories.
     ///
     /// # Errors
     /// Those of inspecting the file.

@@ -245,7 +245,7 @@ fn the_reason_for_not_searching_a_source_is_told() {
     let outcomes = |key: &[u8]| {
         let (_, explanation) = keyspace.explain_get(key).unwrap();
         let lines: Vec<String> = explanation.root.steps.iter().map(|step| step.outcome.clone()).collect();
-        (explanation.root.outcome.clone(), lines)
+        (explanation.root.outcome, lines)
     };
     let (told, steps) = outcomes(&key(5));
     assert_eq!(told, "a value of 3 bytes");

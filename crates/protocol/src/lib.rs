@@ -23,9 +23,9 @@
 //! white space get no answer.
 //!
 //! A conversation begins with the protocol's own pairs, of which integers and strings are apart. After
-//! `use KEYSPACE`, with a name that is bare or in double quotes, it reads and writes the pairs of that keyspace
-//! that other interfaces see: keys and values are strings there, and an integer stands for its decimal
-//! digits, so that `r` goes by the order of strings. The keyspace must exist. `use` alone goes back.
+//! `use KEYSPACE`, with a name that is bare or in double quotes, it reads and writes the pairs of that
+//! keyspace that other interfaces see: keys and values are strings there, and an integer stands for its
+//! decimal digits, so that `r` goes by the order of strings. The keyspace must exist. `use` alone goes back.
 //!
 //! # Map
 //!

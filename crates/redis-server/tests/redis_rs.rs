@@ -1,5 +1,5 @@
-//! redis-rs, a client that Rust programs use: values, pipelines, transactions with WATCH, scans, subscriptions,
-//! scripts, streams, blocking commands, users and errors, in both protocols.
+//! redis-rs, a client that Rust programs use: values, pipelines, transactions with WATCH, scans,
+//! subscriptions, scripts, streams, blocking commands, users and errors, in both protocols.
 
 #![allow(clippy::disallowed_methods, reason = "threads of the test's own")]
 

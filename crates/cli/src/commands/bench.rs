@@ -35,7 +35,7 @@ pub(crate) fn run(global: &Global, args: &BenchArgs, out: &mut dyn Write) -> Res
 fn measure(settings: &Settings, report: impl Report) -> Result<Exit, Failure> {
     let interrupt = Interrupt::of(&Caller::default())?;
     let mut shown =
-        Shown { report, interrupt, bar: host::step_bar(settings.workloads.len() as u64), done: 0 };
+        ShownReport { report, interrupt, bar: host::step_bar(settings.workloads.len() as u64), done: 0 };
     let result = esker_bench::run(settings, &mut shown);
     shown.bar.finish_and_clear();
     result?;
@@ -47,7 +47,7 @@ fn measure(settings: &Settings, report: impl Report) -> Result<Exit, Failure> {
 }
 
 /// A report that shows which workload runs, for how long.
-struct Shown<R> {
+struct ShownReport<R> {
     report: R,
     interrupt: Interrupt,
     bar: ProgressBar,
@@ -55,7 +55,7 @@ struct Shown<R> {
     done: usize,
 }
 
-impl<R: Report> Shown<R> {
+impl<R: Report> ShownReport<R> {
     /// Writes a result without the bar.
     fn result(&mut self, write: impl FnOnce(&mut R) -> io::Result<()>) -> io::Result<()> {
         let (report, bar) = (&mut self.report, &self.bar);
@@ -63,7 +63,7 @@ impl<R: Report> Shown<R> {
     }
 }
 
-impl<R: Report> Report for Shown<R> {
+impl<R: Report> Report for ShownReport<R> {
     fn begins(&mut self, workload: Workload, number: usize, _workloads: usize) -> bool {
         self.done = number - 1;
         if self.interrupt.is_set() {

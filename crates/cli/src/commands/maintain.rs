@@ -26,8 +26,8 @@ pub(super) fn compact(context: &mut Context<'_>, args: &CompactArgs) -> Result<E
     run(context.database, &context.caller, Some(&name), is_whole, move || keyspace.compact(range.bounds()))
 }
 
-/// Compacts on another thread, with a bar, until it is done or the user interrupts it. The size of the whole is
-/// known if all keys are compacted.
+/// Compacts on another thread, with a bar, until it is done or the user interrupts it. The size of the whole
+/// is known if all keys are compacted.
 fn run(
     database: &Database,
     caller: &Caller,

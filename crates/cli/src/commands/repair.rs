@@ -65,8 +65,8 @@ pub(super) fn verify_alone(global: &Global, args: &VerifyArgs, out: &mut dyn Wri
     Ok(exit)
 }
 
-/// Verifies with a bar, until it is done or the user interrupts it. The work tells after each file how many files
-/// and bytes it has read, and how many places are damaged.
+/// Verifies with a bar, until it is done or the user interrupts it. The work tells after each file how many
+/// files and bytes it has read, and how many places are damaged.
 fn verified<T>(
     caller: &Caller,
     total_bytes: u64,

@@ -109,7 +109,7 @@ pub(crate) struct CommandStatistics {
     /// `latency-tracking`.
     tracks_latencies: AtomicBool,
     threads: Mutex<Vec<Arc<ThreadCounters>>>,
-    /// Commands that waited and ended without being served; one of `threads`, of whatever thread has the lock.
+    /// Commands that waited and ended without being served; one of `threads`, of the thread with the lock.
     ended_waits: Mutex<Arc<ThreadCounters>>,
     /// The sums at the last reset.
     at_reset: Mutex<Vec<Total>>,

@@ -1,5 +1,5 @@
-//! Requests whose effect is of their arguments and the data alone, so that they may be run again elsewhere and
-//! later, and the comparison of what two servers hold behind them.
+//! Requests whose effect is of their arguments and the data alone, so that they may be run again elsewhere
+//! and later, and the comparison of what two servers hold behind them.
 
 use super::excluded::depends_on_time;
 use super::generator::Generator;

@@ -18,8 +18,7 @@ pub(super) struct AdminPlan {
 }
 
 impl AdminPlan {
-    /// What the arguments say; `None` if it is off. In the place of redis-server it is off, unless it is asked
-    /// for.
+    /// What the arguments say; `None` if it is off. In the place of redis-server it is off unless asked for.
     pub(super) fn new(args: &ServeArgs) -> Result<Option<AdminPlan>, Failure> {
         let address = match args.admin.as_deref() {
             Some(OFF) => None,
