@@ -127,6 +127,9 @@ fn explained_gets_answer_and_count_as_gets() {
                 let (value, explanation) = answer;
                 assert_eq!(value, keyspace.get(&key).unwrap(), "{name}: {explanation}");
                 assert_blocks(&explanation, cache);
+                let is_read = figure(&explanation, Figure::BlocksFromFiles) > 0;
+                let told = explanation.conclusion.starts_with("Everything was in memory");
+                assert!(!(is_read && told), "{name}: {explanation}");
                 from_files += figure(&explanation, Figure::BlocksFromFiles);
                 found += u64::from(value.is_some());
                 in_vain += figure(&explanation, Figure::SearchedInVain);

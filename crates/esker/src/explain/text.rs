@@ -42,13 +42,29 @@ fn write_measure(f: &mut impl Write, measure: &Measure) -> fmt::Result {
         | Figure::EndsIn
         | Figure::Since
         | Figure::SeekTime => write!(f, "{} {actual}", figure.label())?,
-        _ => write!(f, "{actual} {}", figure.label())?,
+        _ => write!(f, "{actual} {}", label_of(figure, measure.actual))?,
     }
     match (measure.expected, measure.actual) {
         (Some(expected), Some(actual)) if (expected - actual).abs() < SAME => f.write_str(" (as expected)"),
         (Some(expected), _) => write!(f, " (expected {})", value(expected)),
         (None, _) => Ok(()),
     }
+}
+
+/// What a figure counts, in the singular if it is one. Places (`from files`) and lists are no nouns.
+fn label_of(figure: Figure, actual: Option<f64>) -> String {
+    let label = figure.label();
+    let is_noun = figure.unit() == Unit::Count && !label.starts_with("from ") && !label.contains(" and ");
+    if actual != Some(1.0) || !is_noun {
+        return label.to_owned();
+    }
+    let Some(plural) = label.split(' ').find(|word| word.ends_with('s')) else { return label.to_owned() };
+    let singular = match plural {
+        "entries" => "entry",
+        "flushes" => "flush",
+        regular => regular.trim_end_matches('s'),
+    };
+    label.replacen(plural, singular, 1)
 }
 
 /// A value with its unit.
@@ -125,6 +141,23 @@ mod tests {
         ];
         for (value, unit, text) in texts {
             assert_eq!(in_unit(value, unit), text);
+        }
+    }
+
+    #[test]
+    fn one_of_a_kind_is_told_in_the_singular() {
+        let texts = [
+            (Figure::MemtablesSearched, 1.0, "memtable searched"),
+            (Figure::MemtablesSearched, 2.0, "memtables searched"),
+            (Figure::DataBlocks, 1.0, "data block"),
+            (Figure::Met, 1.0, "entry met"),
+            (Figure::LogFlushes, 1.0, "flush of the device"),
+            (Figure::BlocksFromFiles, 1.0, "from files"),
+            (Figure::IndexFromFiles, 1.0, "index pages and filters from files"),
+            (Figure::SteppedOver, 1.0, "stepped over"),
+        ];
+        for (figure, actual, text) in texts {
+            assert_eq!(label_of(figure, Some(actual)), text);
         }
     }
 
