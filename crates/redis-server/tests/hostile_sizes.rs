@@ -91,8 +91,9 @@ fn what_a_client_holds_is_bounded_in_bytes_and_told_of_it() {
         assert!(nothing < 1 << 10, "{nothing}");
 
         let name = |number: u32| [&number.to_le_bytes()[..], &[b'c'; 1 << 20]].concat();
-        let last = pipeline(&mut client, (0..70).map(|n| encode(&[b"SUBSCRIBE", &name(n)])));
-        assert_eq!(last, b"-ERR a client subscribes to at most 67108864 bytes of names\r\n");
+        // One by one: each reply repeats the name, and a pipeline without a reader is held back.
+        (0..70).for_each(|n| drop(client.call(&[b"SUBSCRIBE", &name(n)])));
+        assert_eq!(client.raw(), b"-ERR a client subscribes to at most 67108864 bytes of names\r\n");
         let subscribed = told(&mut other, id, "tot-mem");
         assert!((64 << 20..150 << 20).contains(&subscribed), "{subscribed}");
         client.words("RESET");
