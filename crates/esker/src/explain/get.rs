@@ -2,7 +2,7 @@
 
 use super::model::Work;
 use super::read_figures::{about_files, add_blocks, name_of};
-use super::text::{bytes, count, counted, time};
+use super::text::{bytes, counted, time};
 use super::{Explanation, Figure, Step};
 use crate::handle::{Keyspace, View};
 use crate::{Result, Value};
@@ -226,14 +226,10 @@ fn conclusion(store: &Store, observed: &ObservedLookup, totals: &LookupTotals) -
     let from_files = read.from_files + read.other_from_files + read.large_values;
     if from_files > 0 {
         return format!(
-            "No source dominates: the slowest took {} of {}, and {} read from files, which the same read may find in memory now.",
+            "The slowest source took {} of {}. {} came from files; the same read finds in memory what the cache keeps.",
             time(slowest_ns as f64),
             time(all_ns as f64),
-            if from_files == 1 {
-                "1 block was".to_owned()
-            } else {
-                format!("{} blocks were", count(from_files))
-            }
+            counted(from_files, "block")
         );
     }
     if totals.filters > MANY_RUNS {
