@@ -112,7 +112,9 @@ async fn grpc_alone_is_served_and_stops_in_order() {
     client.put(put("")).await.unwrap();
     // A connection that stays open does not keep the server.
     assert_eq!(server.end(), Some(0));
-    assert_eq!(client.get(get("")).await.unwrap_err().code(), Code::Unavailable);
+    // The client's library names an end that it sees while it sends `Unknown`.
+    let code = client.get(get("")).await.unwrap_err().code();
+    assert!([Code::Unavailable, Code::Unknown].contains(&code), "{code:?}");
 }
 
 #[test]

@@ -107,7 +107,10 @@ fn a_client_watches_a_bounded_number_of_keys() {
         ["watch".to_owned()].into_iter().chain((0..65_536).map(|n| n.to_string())).collect();
     assert_eq!(client.request(&many), b"+OK\r\n");
     assert_eq!(client.request(&["watch", "7"]), b"+OK\r\n", "a key that is watched already");
-    assert_eq!(client.request(&["watch", "more"]), b"-ERR a client watches at most 65536 keys\r\n");
+    assert_eq!(
+        client.request(&["watch", "more"]),
+        b"-ERR a client watches at most 65536 keys and 4194304 bytes of names\r\n"
+    );
     assert_eq!(client.request(&["unwatch"]), b"+OK\r\n");
     assert_eq!(client.request(&["watch", "more"]), b"+OK\r\n");
 }

@@ -239,7 +239,8 @@ mod tests {
             assert_eq!((total.failed, total.rejected), (round, round));
             assert_eq!(total.latencies.map(|counts| counts.total()), Some(2 * round));
         }
-        assert_eq!(statistics.threads.lock().len(), 1);
+        // Those of the threads, which took turns, and those of waits that ended.
+        assert_eq!(statistics.threads.lock().len(), 2);
         let (first, second) = (statistics.for_thread(), statistics.for_thread());
         assert!(!Arc::ptr_eq(&first, &second), "two threads have one counter");
         statistics.reset();
