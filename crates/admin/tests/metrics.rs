@@ -28,6 +28,13 @@ fn busy(name: &str) -> TestServer {
         server.database.flush().unwrap();
     }
     server.database.compact_all().unwrap();
+    // One of them bounds the bytes of a level, the other its runs.
+    for strategy in ["fifo:1GiB", "tiered:4"] {
+        let options = KeyspaceOptions::default().strategy(strategy.parse().unwrap());
+        let bounded = server.database.keyspace_with(strategy, options).unwrap();
+        bounded.put("key", "value").unwrap();
+    }
+    server.database.flush().unwrap();
     for number in 0..4_000_u32 {
         odd.get(number.to_be_bytes()).unwrap();
     }

@@ -282,6 +282,7 @@ pub mod metrics {
     pub use esker_engine::state::jobs::JobMetrics;
     pub use esker_engine::state::write_control::{StallChange, WaitingWrites};
     pub use esker_engine::write::write_control::{BlockingWork, KeyspaceStall, Stalls};
+    pub use esker_strategy::LevelLimit;
     pub use esker_strategy::write_control::{Pressure, PressureCause, WriteState};
     pub use esker_view::read::layer::Layer;
     pub use esker_view::read::open_readers::ReaderKind;

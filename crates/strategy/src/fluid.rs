@@ -7,6 +7,7 @@
 //! number of levels follows from the size of the last level: capacities are derived from it, so a level is
 //! never much smaller than one batch of level 0, and a tree that shrinks loses levels.
 
+use crate::level_limit::LevelLimit;
 use crate::options::{SizeRatio, StrategyOptions};
 use crate::partial::{CompactionPriority, LevelParts};
 use crate::partition_window::PartitionWindows;
@@ -286,6 +287,18 @@ impl Fluid {
     fn capacity(&self, cx: &Context<'_>, level: LevelIndex, depth: u8) -> u128 {
         let steps = if level.is_last() { 0 } else { u32::from(depth) + 1 - u32::from(level.get()) };
         (0..steps).fold(largest_last_run(cx), |bytes, _| self.size_ratio.divide(bytes))
+    }
+
+    /// A merge of level 0 begins at its trigger; a level of one run is bounded by its capacity, one of
+    /// several by their number.
+    pub(crate) fn level_limit(&self, cx: &Context<'_>, level: LevelIndex) -> LevelLimit {
+        if level == LevelIndex::FLUSH {
+            return LevelLimit { runs: Some(self.level0_trigger(cx.options) - 1), bytes: None };
+        }
+        let allowed = self.runs_allowed(level);
+        let is_bounded = allowed == 1 && !level.is_last();
+        let capacity = || u64::try_from(self.capacity(cx, level, self.depth(cx))).unwrap_or(u64::MAX);
+        LevelLimit { runs: Some(allowed), bytes: is_bounded.then(capacity) }
     }
 
     /// The target of a merge of `bytes` in `hull` into `level`: its only run where one is allowed; otherwise

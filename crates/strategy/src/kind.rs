@@ -5,6 +5,7 @@ mod names;
 use crate::fifo::FifoLimits;
 use crate::fluid::{Fluid, Partial};
 use crate::flush_placement::flush_placement;
+use crate::level_limit::LevelLimit;
 use crate::manual::{self, ManualMark, ManualStep};
 use crate::options::{SizeRatio, StrategyOptions};
 use crate::partial::CompactionPriority;
@@ -168,6 +169,23 @@ impl Strategy {
             Rules::Partitioned => Some(options.tier_runs.max(2)),
             Rules::None | Rules::Fifo(_) => None,
         }
+    }
+
+    /// What each level of the tree may hold before it is compacted, in the order of the levels.
+    pub fn level_limits(
+        &self,
+        shape: &Shape<'_>,
+        options: &StrategyOptions,
+    ) -> Vec<(LevelIndex, LevelLimit)> {
+        let (busy, rules) = (Busy::new(), self.rules());
+        let cx = Context::new(shape, &busy, options);
+        let limit = |index: LevelIndex| match &rules {
+            Rules::None => LevelLimit::default(),
+            Rules::Fifo(limits) => LevelLimit { runs: None, bytes: limits.max_bytes },
+            Rules::Fluid(fluid) => fluid.level_limit(&cx, index),
+            Rules::Partitioned => partitioned::level_limit(&cx, index),
+        };
+        shape.version.levels().iter().map(|level| (level.index, limit(level.index))).collect()
     }
 
     /// Where a flush of keys in `hull` is placed; see [`flush_placement`].

@@ -13,8 +13,9 @@
 //! inputs and a target. `fluid` holds leveling, tiering and lazy leveling, with [`partial`] also partial
 //! leveling and the golden ratio; `partitioned` is the default, which merges columns (`partition_window`)
 //! over windows of the last level and uses the garbage estimate of `garbage_estimate`; [`fifo`] drops old
-//! tables. [`migration`] brings a tree from one strategy's form to another's. `tombstone_rules`, [`blob_gc`]
-//! and [`manual`] are shared by all. [`kind`] names the strategies.
+//! tables. [`LevelLimit`] is what a level may hold before it is compacted. [`migration`] brings a tree from
+//! one strategy's form to another's. `tombstone_rules`, [`blob_gc`] and [`manual`] are shared by all.
+//! [`kind`] names the strategies.
 #![forbid(unsafe_code)]
 
 pub mod blob_gc;
@@ -25,6 +26,7 @@ pub mod flush_placement;
 mod garbage_budget;
 mod garbage_estimate;
 pub mod kind;
+mod level_limit;
 pub mod manual;
 pub mod migration;
 pub mod options;
@@ -50,6 +52,7 @@ pub use cut::{Cut, Cutter};
 pub use fifo::FifoLimits;
 pub use flush_placement::flush_placement;
 pub use kind::Strategy;
+pub use level_limit::LevelLimit;
 pub use manual::{ManualMark, ManualStep};
 pub use migration::Migration;
 pub use options::{IDLE_BUDGET_BYTES, SizeRatio, StrategyOptions};

@@ -22,6 +22,7 @@
 
 use crate::garbage_budget::{flushed_tier_bytes, garbage_budget_bytes, small_garbage_bytes};
 use crate::garbage_estimate::GarbageEstimates;
+use crate::level_limit::LevelLimit;
 use crate::partition_window::{PartitionWindows, UpperLoad};
 use crate::plan::{Class, CompactionPlan, PlanInput, Reason};
 use crate::plan_builder::is_busy;
@@ -133,6 +134,13 @@ fn tier_limit(cx: &Context<'_>) -> u64 {
         return cx.options.memtable_bytes.saturating_mul(8 * u64::from(cx.options.tier_runs));
     }
     garbage_bytes(cx) / 2
+}
+
+/// Level 0 holds one run fewer than a tier, unless they are too large for one: such runs wait for rule 2,
+/// which bounds the garbage of all levels together, not the runs or bytes of each.
+pub(crate) fn level_limit(cx: &Context<'_>, level: LevelIndex) -> LevelLimit {
+    let tier_runs = u32::try_from(tier_runs(cx)).unwrap_or(u32::MAX);
+    LevelLimit { runs: (level == LevelIndex::FLUSH).then_some(tier_runs - 1), bytes: None }
 }
 
 fn tier_runs(cx: &Context<'_>) -> usize {

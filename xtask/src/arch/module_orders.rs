@@ -96,7 +96,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-strategy",
-        "migration options garbage_budget position shape cut plan running_jobs validate \
+        "level_limit migration options garbage_budget position shape cut plan running_jobs validate \
                   plan_builder flush_placement garbage_estimate runs_per_level score partition_window \
                   blob_gc manual space_target tombstone_rules fifo partial fluid partitioned work_round kind \
                   worst_case write_control",

@@ -37,6 +37,8 @@ pub fn tree(tree: &KeyspaceLevels) -> Value {
             "level": level.number,
             "label": level.label(),
             "bytes": level_bytes(level),
+            "max_bytes": level.limit.bytes,
+            "max_runs": level.limit.runs,
             "runs": runs,
             "filter_probes": filters.probes,
             "filter_false_positives": filters.false_positives,

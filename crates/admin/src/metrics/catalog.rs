@@ -107,6 +107,8 @@ metrics! {
     LEVEL_BYTES Gauge "esker_level_bytes" ["keyspace", "level"] "Bytes of tables of a level."
     LEVEL_RUNS Gauge "esker_level_runs" ["keyspace", "level"] "Runs of a level."
     LEVEL_TABLES Gauge "esker_level_tables" ["keyspace", "level"] "Tables of a level."
+    LEVEL_MAX_BYTES Gauge "esker_level_max_bytes" ["keyspace", "level"] "The most bytes of a level before it is compacted; left out where the strategy does not bound them."
+    LEVEL_MAX_RUNS Gauge "esker_level_max_runs" ["keyspace", "level"] "The most runs of a level before it is compacted; left out where the strategy does not bound them."
     PROMISE_STATE Gauge "esker_promise_state" ["keyspace", "promise"] "Whether a promise (space, deletes) is kept (0), at risk (1), missed (2) or not yet measured (3)."
 
     CONNECTIONS_OPEN Gauge "esker_connections" ["state"] "Connected clients of Redis: those that wait for a key (blocked), and the others (active)."

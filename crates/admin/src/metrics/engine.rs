@@ -5,7 +5,7 @@ use super::catalog::*;
 use super::exposition::Exposition;
 use crate::history::number_of;
 use esker::Database;
-use esker::metrics::{KeyspaceLevels, KeyspaceMetrics, Metrics, OpenReader, Stalls, TargetState};
+use esker::metrics::{KeyspaceLevels, KeyspaceMetrics, LevelLimit, Metrics, OpenReader, Stalls, TargetState};
 use esker::parts::cache::BlockKind;
 use std::collections::BTreeMap;
 
@@ -157,16 +157,27 @@ fn amplification(out: &mut Exposition, keyspaces: &[KeyspaceMetrics]) {
 
 fn levels(out: &mut Exposition, trees: &[KeyspaceLevels]) {
     let mut rows = Vec::new();
+    let mut limits = Vec::new();
     for tree in trees.iter().take(MAX_KEYSPACES) {
         for level in &tree.levels {
             let tables = || level.runs.iter().flat_map(|run| &run.tables);
             let bytes: u64 = tables().map(|table| table.bytes).sum();
             rows.push((&tree.name, level.label(), bytes, level.runs.len(), tables().count()));
+            limits.push((&tree.name, level.label(), level.limit));
         }
     }
     rows.iter().for_each(|(name, label, bytes, ..)| out.sample(&LEVEL_BYTES, &[name, label], bytes));
     rows.iter().for_each(|(name, label, _, runs, _)| out.sample(&LEVEL_RUNS, &[name, label], runs));
     rows.iter().for_each(|(name, label, .., tables)| out.sample(&LEVEL_TABLES, &[name, label], tables));
+    let mut each = |metric: &'static Metric, most: fn(&LevelLimit) -> Option<u64>| {
+        for (name, label, limit) in &limits {
+            if let Some(most) = most(limit) {
+                out.sample(metric, &[name, label], most);
+            }
+        }
+    };
+    each(&LEVEL_MAX_BYTES, |limit| limit.bytes);
+    each(&LEVEL_MAX_RUNS, |limit| limit.runs.map(u64::from));
 }
 
 fn promises(out: &mut Exposition, database: &Database) {

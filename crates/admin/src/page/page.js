@@ -242,6 +242,14 @@ function sum(list, of) {
   return list.reduce((total, one) => total + of(one), 0);
 }
 
+// What a level holds before it is compacted, beside what it has.
+function limitsOf(level) {
+  const limits = [];
+  if (level.max_bytes > 0) limits.push(`${((100 * level.bytes) / level.max_bytes).toFixed(0)} % of at most ${bytes(level.max_bytes)}`);
+  if (level.max_runs > 1) limits.push(`${level.runs.length} of at most ${level.max_runs} runs`);
+  return limits;
+}
+
 function levelRows(tree, level, place, heat, busy, widest) {
   const row = (css, label, strip, figures) => make("div", { class: css }, make("span", {}, label), strip, make("span", {}, figures));
   const rows = level.runs.map((run, at) => {
@@ -254,9 +262,14 @@ function levelRows(tree, level, place, heat, busy, widest) {
     strip.setAttribute("fill-opacity", (0.3 + 0.7 * heat).toFixed(2));
     return row(busy ? "row busy" : "row", label, strip, figures);
   });
-  const width = widest > 0 ? (WIDTH * level.bytes) / widest : 0;
-  const weight = shape("rect", { x: 0, y: 0, width, height: 4 });
-  rows.push(row("row weight", "", drawing(4, "", `${level.label} has ${bytes(level.bytes)}`, weight), ""));
+  const wide = (size) => (widest > 0 ? (WIDTH * size) / widest : 0);
+  const weight = [shape("rect", { x: 0, y: 0, width: wide(level.bytes), height: 4 })];
+  if (level.max_bytes > 0 && level.max_bytes <= widest) {
+    weight.push(shape("rect", { class: "limit", x: wide(level.max_bytes) - 2, y: 0, width: 4, height: 4 }));
+  }
+  const limits = limitsOf(level);
+  const strip = drawing(4, "", [`${level.label} has ${bytes(level.bytes)}`, ...limits].join(", "), ...weight);
+  rows.push(row("row weight dim", "", strip, limits.join(" · ")));
   return rows;
 }
 

@@ -51,6 +51,14 @@ fn bytes(level: &LevelInfo) -> u64 {
     tables(level).map(|table| table.bytes).sum()
 }
 
+/// The number of runs, and how many a level of several runs holds before it is compacted.
+fn runs(level: &LevelInfo) -> String {
+    match level.limit.runs {
+        Some(most) if most > 1 => format!("{}/{most}", level.runs.len()),
+        _ => level.runs.len().to_string(),
+    }
+}
+
 fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &Shape) -> Result<(), Failure> {
     writeln!(out, "{}, {}", tree.name.escape_debug(), tree.strategy)?;
     if let Some(migration) = &tree.migration {
@@ -66,7 +74,7 @@ fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &S
         let line = format!(
             "{:<7} {:>4} {:>6} {:>11} {:>13} {:>6}% {}",
             level.label(),
-            level.runs.len(),
+            runs(level),
             tables(level).count(),
             human_bytes(bytes(level)),
             human_count(entries),
@@ -77,6 +85,14 @@ fn draw(out: &mut dyn Write, tree: &KeyspaceLevels, list_tables: bool, shape: &S
         let ranges: u64 = tables(level).map(|table| table.range_deletes).sum();
         if ranges > 0 {
             writeln!(out, "        {} range deletes", human_count(ranges))?;
+        }
+        if let Some(most) = level.limit.bytes {
+            let percent = bytes(level).saturating_mul(100).checked_div(most).unwrap_or(0);
+            writeln!(
+                out,
+                "        {percent}% of the {} that it holds before it is compacted",
+                human_bytes(most)
+            )?;
         }
         filters(out, &level.filters)?;
         if list_tables {

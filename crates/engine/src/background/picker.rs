@@ -22,7 +22,10 @@ use crate::state::store::Store;
 use esker_base::FileNumber;
 use esker_build::overwrite_ratio::overwrite_ratios_of;
 use esker_options::KeyspaceOptions;
-use esker_strategy::{BlobGc, Busy, Class, CompactionPlan, PlanKind, Shape, StrategyOptions, plan_blob_gc};
+use esker_strategy::{
+    BlobGc, Busy, Class, CompactionPlan, LevelLimit, PlanKind, Shape, StrategyOptions, plan_blob_gc,
+};
+use esker_version::LevelIndex;
 use esker_view::SuperVersion;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -152,6 +155,17 @@ pub fn compaction_debt(store: &Store, keyspace: &KeyspaceState, view: &SuperVers
     let collection = collection(&options, &shape, &beside, &of_strategy);
     let of_collection = collection.map_or(0, |wanted| wanted.plan.est_in_bytes.max(1));
     shape::debt(keyspace, &options, &shape, &of_strategy).saturating_add(of_collection)
+}
+
+/// What the strategy lets each level hold before it is compacted, in the order of the levels.
+pub fn level_limits(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    view: &SuperVersion,
+) -> Vec<(LevelIndex, LevelLimit)> {
+    let options = keyspace.options();
+    let shape = Shape { migration: options.migration(), ..shape::shape(store, &view.tree, &[]) };
+    options.strategy.level_limits(&shape, &shape::strategy_options(store, &options))
 }
 
 /// The blob garbage collection of a keyspace, if one is due. Strategies without merges have none.

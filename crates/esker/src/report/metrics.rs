@@ -13,7 +13,7 @@ use esker_engine::state::jobs::JobMetrics;
 use esker_engine::state::keyspace::KeyspaceState;
 use esker_engine::state::store::Store;
 use esker_env::{host, slabs};
-use esker_filter::FilterWatch;
+use esker_strategy::LevelLimit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -285,6 +285,8 @@ pub struct LevelInfo {
     pub number: u8,
     /// Its runs, newest first.
     pub runs: Vec<RunInfo>,
+    /// How many runs and bytes it holds before the strategy compacts it.
+    pub limit: LevelLimit,
     /// Statistics of the filters of tables made for this level, over the database's life.
     pub filters: FilterInfo,
 }
@@ -476,13 +478,16 @@ pub(crate) fn levels(store: &Store) -> Vec<KeyspaceLevels> {
             &keyspace.view.load(),
             amplification::user_bytes(store, keyspace),
         ),
-        ..levels_of(keyspace, &store.files.watch_of(keyspace.id))
+        ..levels_of(store, keyspace)
     };
     store.all_keyspaces().iter().map(of).collect()
 }
 
-fn levels_of(keyspace: &KeyspaceState, watch: &FilterWatch) -> KeyspaceLevels {
+fn levels_of(store: &Store, keyspace: &KeyspaceState) -> KeyspaceLevels {
     let (view, options) = (keyspace.view.load(), keyspace.options());
+    let watch = store.files.watch_of(keyspace.id);
+    let limits = picker::level_limits(store, keyspace, &view);
+    let limit_of = |level| limits.iter().find(|(index, _)| *index == level).map(|(_, limit)| *limit);
     let table = |part: &std::sync::Arc<esker_version::PartMeta>| TableInfo {
         file: part.file,
         bytes: part.bytes,
@@ -513,6 +518,7 @@ fn levels_of(keyspace: &KeyspaceState, watch: &FilterWatch) -> KeyspaceLevels {
     let level = |level: &esker_version::Level| LevelInfo {
         number: level.index.get(),
         runs: level.runs().iter().map(run).collect(),
+        limit: limit_of(level.index).unwrap_or_default(),
         filters: filters_of(level.index),
     };
     let blob_file = |blob: &esker_version::LiveBlob| BlobFileInfo {

@@ -252,6 +252,7 @@ impl SimulatedStore {
                 let misplaced = self.strategy.misplaced_bytes(&shape, &self.options);
                 assert_eq!(misplaced, 0, "{}: a migration does not end", self.strategy);
                 self.migration = None;
+                self.check_limits(&shape);
                 return plans;
             };
             self.begin(plan);
@@ -263,6 +264,23 @@ impl SimulatedStore {
                 self.strategy,
                 version.run_count()
             );
+        }
+    }
+
+    /// No level of a tree that needs no compaction is beyond its limit. FIFO is excepted, because a snapshot
+    /// keeps what it would drop, and the partitioned strategy, because it waits while a merge does not pay.
+    fn check_limits(&self, shape: &Shape<'_>) {
+        if matches!(self.strategy, Strategy::Fifo(_) | Strategy::Partitioned) {
+            return;
+        }
+        for (index, limit) in self.strategy.level_limits(shape, &self.options) {
+            let (runs, bytes) = (
+                shape.version.runs_of(index).len() as u64,
+                shape.version.level(index).map_or(0, Level::bytes),
+            );
+            let is_within = limit.runs.is_none_or(|most| runs <= u64::from(most))
+                && limit.bytes.is_none_or(|most| bytes <= most);
+            assert!(is_within, "{}, level {index:?}: {runs} runs, {bytes} bytes, {limit:?}", self.strategy);
         }
     }
 
