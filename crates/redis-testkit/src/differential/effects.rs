@@ -21,7 +21,7 @@ const WHOLE_DATABASES: [&str; 3] = ["FLUSHDB", "SWAPDB 0 1", "SWAPDB 0 15"];
 /// Requests on data of all types, some in transactions, none of which draws at random or looks at the clock.
 /// Times to live are relative, but longer than a test.
 pub fn timeless_requests(random: &mut Random, count: usize) -> Vec<Request> {
-    let generator = Generator::new(&GROUPS.map(str::to_owned));
+    let generator = Generator::of_commands(&GROUPS.map(str::to_owned));
     let mut requests: Vec<Request> = generator.requests(random, count, &BTreeSet::new());
     requests.retain(|request| !rule_of(request).stands_alone() && !depends_on_time(request));
     let mut with_transactions = Vec::with_capacity(requests.len());

@@ -118,11 +118,19 @@ fn keeps_strings_in_order(name: &[u8], request: &[Vec<u8>]) -> bool {
     }
 }
 
-/// Whether a request writes into the bytes of a HyperLogLog. Redis reads damaged ones up to the damage, and
-/// may read beyond their end; they are refused here as a whole.
+/// Whether a request may damage the bytes of a HyperLogLog. Redis reads damaged ones up to the damage, and may
+/// read beyond their end; they are refused here as a whole. So HyperLogLogs are made, and brought, only to keys
+/// that begin with `hll`, and nothing writes into the bytes of those.
 fn damages_hyperloglog(name: &[u8], request: &[Vec<u8>]) -> bool {
-    let writes: [&[u8]; 5] = [b"append", b"setrange", b"setbit", b"bitfield", b"bitop"];
-    writes.contains(&name) && request.iter().any(|argument| argument.starts_with(b"hll"))
+    let is_one = |key: &Vec<u8>| key.starts_with(b"hll");
+    match name {
+        b"append" | b"setrange" | b"setbit" | b"bitfield" | b"bitop" => request.iter().any(is_one),
+        b"pfadd" | b"pfmerge" => request.get(1).is_some_and(|key| !is_one(key)),
+        b"rename" | b"renamenx" | b"copy" => {
+            request.get(1).is_some_and(is_one) && !request.get(2).is_some_and(is_one)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a time to wait is an error or at most `longest`, which is some milliseconds in the command's unit.

@@ -2,7 +2,8 @@
 
 use super::excluded::{is_excluded, is_safe};
 use super::request::{self, Request, full_name};
-use super::{arguments, pools, shapes};
+use super::shapes::{self, Shape};
+use super::{arguments, pools};
 use crate::random::Random;
 use esker_redis_commands::{Command, table};
 use std::collections::BTreeSet;
@@ -14,18 +15,23 @@ const FIRST_CREATIONS: usize = 30;
 #[derive(Debug)]
 pub(super) struct Generator {
     commands: Vec<&'static Command>,
-    with_shapes: bool,
+    shapes: Vec<Shape>,
 }
 
 impl Generator {
-    /// Of the commands of some groups, or of all if none is named.
+    /// Of the commands and shapes of some groups, or of all if none is named.
     pub(super) fn new(groups: &[String]) -> Self {
         let in_groups =
             |command: &Command| groups.is_empty() || groups.iter().any(|group| group == command.docs().group);
         let commands = table::all().iter().filter(|command| {
             command.subcommands().is_empty() && !is_excluded(command.name()) && in_groups(command)
         });
-        Self { commands: commands.collect(), with_shapes: groups.is_empty() }
+        Self { commands: commands.collect(), shapes: shapes::of_groups(groups) }
+    }
+
+    /// Of the commands of some groups and what makes keys for them.
+    pub(super) fn of_commands(groups: &[String]) -> Self {
+        Self { shapes: vec![shapes::creations], ..Self::new(groups) }
     }
 
     /// Requests until there are `count`, none of the commands in `without`.
@@ -42,7 +48,8 @@ impl Generator {
             let next = if chosen < FIRST_CREATIONS {
                 shapes::creations(random)
             } else if random.below(10) < 3 {
-                if self.with_shapes { shapes::any(random) } else { shapes::creations(random) }
+                let shape = *random.pick(&self.shapes);
+                shape(random)
             } else {
                 vec![self.one(random)]
             };

@@ -15,35 +15,37 @@ use scripting::{functions, scripts};
 use values::{bit_fields, groups, introspection, lcs, restores, soon_expired, sorts};
 
 /// Makes requests that are sent one after another.
-type Shape = fn(&mut Random) -> Vec<Request>;
+pub(super) type Shape = fn(&mut Random) -> Vec<Request>;
 
-const SHAPES: [Shape; 22] = [
-    creations,
-    creations,
-    creations,
-    creations,
-    conversions,
-    transactions,
-    transactions,
-    watches,
-    scripts,
-    scripts,
-    functions,
-    subscriptions,
-    bit_fields,
-    lcs,
-    sorts,
-    settings,
-    users,
-    sessions,
-    groups,
-    introspection,
-    restores,
-    soon_expired,
+/// The group of commands that a shape is about, as the table names it; empty for all groups.
+const SHAPES: [(&str, Shape); 22] = [
+    ("", creations),
+    ("", creations),
+    ("", creations),
+    ("", creations),
+    ("", conversions),
+    ("transactions", transactions),
+    ("transactions", transactions),
+    ("transactions", watches),
+    ("scripting", scripts),
+    ("scripting", scripts),
+    ("scripting", functions),
+    ("pubsub", subscriptions),
+    ("bitmap", bit_fields),
+    ("string", lcs),
+    ("generic", sorts),
+    ("server", settings),
+    ("server", users),
+    ("connection", sessions),
+    ("stream", groups),
+    ("generic", introspection),
+    ("generic", restores),
+    ("generic", soon_expired),
 ];
 
-/// Requests of a random shape.
-pub(super) fn any(random: &mut Random) -> Vec<Request> {
-    let shape = *random.pick(&SHAPES);
-    shape(random)
+/// The shapes of some groups, or all if none is named.
+pub(super) fn of_groups(groups: &[String]) -> Vec<Shape> {
+    let is_meant =
+        |group: &str| groups.is_empty() || group.is_empty() || groups.iter().any(|one| one == group);
+    SHAPES.iter().filter(|(group, _)| is_meant(group)).map(|(_, shape)| *shape).collect()
 }
