@@ -64,6 +64,38 @@ fn offsets_beyond_the_longest_string_are_refused() {
 }
 
 #[test]
+fn the_ends_of_ranks_and_counts_are_those_of_redis() {
+    let server = TestServer::new("hostile-ranks");
+    let mut client = server.client();
+    let too_high = "-ERR Insufficient memory, failed allocating transient memory, COUNT too high.\r\n";
+    for (request, reply) in [
+        ("RPUSH l a b a", ":3\r\n"),
+        ("LPOS l a RANK -9223372036854775807", "$-1\r\n"),
+        ("LPOS l a RANK -9223372036854775808", ":2\r\n"),
+        ("LPOS l a RANK -9223372036854775808 COUNT 0", "*2\r\n:2\r\n:0\r\n"),
+        ("XGROUP CREATE s g 0 MKSTREAM", "+OK\r\n"),
+        ("XAUTOCLAIM s g c 0 0 COUNT 4294967296", "*3\r\n$3\r\n0-0\r\n*0\r\n*0\r\n"),
+        ("XAUTOCLAIM s g c 0 0 COUNT 9007199254740993", too_high),
+        (
+            "XAUTOCLAIM s none c 0 0 COUNT 9007199254740993",
+            "-NOGROUP No such key 's' or consumer group 'none'\r\n",
+        ),
+        ("XAUTOCLAIM s g c 0 0 COUNT 9223372036854775807", "-ERR COUNT must be > 0\r\n"),
+    ] {
+        assert_eq!(ask(&mut client, request), reply, "{request}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_repeated_as_they_are() {
+    let server = TestServer::new("hostile-bytes");
+    let mut client = server.client();
+    client.request(&["PFADD", "h", "a"]);
+    let reply = client.request(&[&b"PFDEBUG"[..], b"\xff\xfe", b"h"]);
+    assert_eq!(reply, b"-ERR Unknown PFDEBUG subcommand '\xff\xfe'\r\n");
+}
+
+#[test]
 fn fields_of_bits_keep_to_their_width_at_every_overflow() {
     let server = TestServer::new("hostile-fields");
     let mut client = server.client();
@@ -121,7 +153,7 @@ fn counts_at_the_ends_of_their_range_neither_loop_nor_overflow() {
     assert!(ask(&mut client, &least_request).starts_with("-ERR value is out of range"));
     for (request, reply) in [
         (format!("LREM l {least} nothing"), ":0\r\n"),
-        (format!("LPOS l a RANK {least}"), "$-1\r\n"),
+        (format!("LPOS l a RANK {least}"), ":0\r\n"),
         (format!("LPOS l a COUNT {most} MAXLEN {most}"), "*1\r\n:0\r\n"),
         (format!("SORT l ALPHA LIMIT -1 {most}"), "*3\r\n"),
         (format!("SORT l ALPHA LIMIT {most} {most}"), "*0\r\n"),

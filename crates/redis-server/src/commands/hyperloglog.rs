@@ -113,12 +113,11 @@ fn pfdebug(call: &mut Call<'_, '_>) -> Outcome {
     let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
     let makes_dense = is("getreg") || is("todense");
     if !makes_dense && !is("decode") && !is("encoding") {
-        let name = String::from_utf8_lossy(shown(call.args[1]));
-        return Err(format!("ERR Unknown PFDEBUG subcommand '{name}'").into());
+        return Err([b"ERR Unknown PFDEBUG subcommand '", shown(name), b"'"].concat().into());
     }
     if call.args.len() != 3 {
-        let name = String::from_utf8_lossy(shown(call.args[1]));
-        return Err(format!("ERR Wrong number of arguments for the '{name}' subcommand").into());
+        let text = [b"ERR Wrong number of arguments for the '", shown(name), b"' subcommand"].concat();
+        return Err(text.into());
     }
     if is("encoding") {
         let is_dense = hyperloglog::is_dense(&string);

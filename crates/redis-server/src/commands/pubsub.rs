@@ -2,7 +2,7 @@
 
 use super::Family;
 use crate::call::Call;
-use crate::failure::{Outcome, shown};
+use crate::failure::Outcome;
 use crate::pubsub::Subject;
 
 pub(crate) const COMMANDS: Family = &[
@@ -97,10 +97,7 @@ fn publish_shard(call: &mut Call<'_, '_>) -> Outcome {
 
 fn names(call: &mut Call<'_, '_>, subject: Subject) -> Outcome {
     if call.args.len() > 3 {
-        let name = String::from_utf8_lossy(shown(call.args[1]));
-        let text =
-            format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try PUBSUB HELP.");
-        return Err(text.into());
+        return Err(super::subcommand_syntax(call));
     }
     let names = call.server.pubsub.names(subject, call.args.get(2).copied());
     call.reply.array(names.len());

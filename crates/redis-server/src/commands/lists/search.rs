@@ -59,7 +59,8 @@ pub(super) fn lpos(call: &mut Call<'_, '_>) -> Outcome {
         Some(0) => u64::MAX,
         Some(count) => count.unsigned_abs(),
     };
-    let (value, mut skipped) = (call.args[2], rank.unsigned_abs() - 1);
+    // The least integer has no opposite: negated by Redis it stays below all ranks of matches.
+    let (value, mut skipped) = (call.args[2], rank.checked_abs().map_or(0, |rank| rank.unsigned_abs() - 1));
     let place = count.map(|_| call.reply.reserve(Aggregate::Array, 1));
     let mut found = 0;
     list::for_each(call.txn, &entry, first, compared, from, |index, item| {

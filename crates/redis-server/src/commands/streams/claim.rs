@@ -151,6 +151,8 @@ fn claim_options(call: &Call<'_, '_>, first: usize, min_idle_ms: i64) -> Outcome
     Ok((claim, last_id))
 }
 
+const COUNT_TOO_HIGH: &str = "ERR Insufficient memory, failed allocating transient memory, COUNT too high.";
+
 /// Entries that XAUTOCLAIM claims if the client does not limit it.
 const DEFAULT_COUNT: u64 = 100;
 
@@ -159,6 +161,10 @@ const ATTEMPTS_FACTOR: u64 = 10;
 
 /// The greatest limit that Redis takes: a sixteenth of the greatest integer, the size of an id.
 const MAX_COUNT: u64 = i64::MAX as u64 / 16;
+
+/// The greatest limit for which Redis can reserve its list of deleted ids, before it looks at any entry: one
+/// of 128 TiB, the address space of a process on x86-64.
+const MAX_RESERVED_COUNT: u64 = (1 << 47) / 16;
 
 /// Pending entries that are read together.
 const READ_AT_ONCE: usize = 64;
@@ -181,6 +187,9 @@ pub(super) fn xautoclaim(call: &mut Call<'_, '_>) -> Outcome {
         at += 1;
     }
     let Some((_, stream, group)) = find_group(call, 1, 2)? else { return Err(missing(call)) };
+    if count > MAX_RESERVED_COUNT {
+        return Err(COUNT_TOO_HIGH.into());
+    }
     let delivered_ms = now_ms(call);
     let claim = Claim { min_idle_ms, delivered_ms, deliveries: None, only_ids, is_forced: false };
     let mut claiming = Claiming { stream, group, consumer: None, now_ms: delivered_ms };
