@@ -52,6 +52,35 @@ fn unknown(names: &Names, arguments: &[&[u8]]) -> Vec<u8> {
     text
 }
 
+/// Whether the configuration allows a command that could harm the process itself, to this client.
+///
+/// # Errors
+/// The text of the error reply.
+pub(crate) fn protected(server: &Server, session: &Session, command: &Command) -> Result<(), Vec<u8>> {
+    if !command.flags().contains(CommandFlags::ADMIN) {
+        return Ok(());
+    }
+    let (what, directive) = match command.name() {
+        "debug" => ("DEBUG", "enable-debug-command"),
+        "module|load" | "module|loadex" | "module|unload" => ("MODULE", "enable-module-command"),
+        _ => return Ok(()),
+    };
+    let is_local = || {
+        let client = server.clients.get(session.id);
+        client.is_none_or(|client| client.address.is_none_or(|address| address.ip().is_loopback()))
+    };
+    match &server.config.get(directive)[..] {
+        b"yes" => Ok(()),
+        b"local" if is_local() => Ok(()),
+        _ => Err(format!(
+            "ERR {what} command not allowed. If the {directive} option is set to \"local\", you can run it from \
+             a local connection, otherwise you need to set this option in the configuration file, and then \
+             restart the server."
+        )
+        .into_bytes()),
+    }
+}
+
 /// Why a command may not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {

@@ -39,10 +39,18 @@ fn time(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// The version without a picture, which is what Redis answers for versions that have none.
+/// The version without a picture, which is what Redis answers for versions that have none. The pictures of 5
+/// and 6 are measured by integers.
 fn lolwut(call: &mut Call<'_, '_>) -> Outcome {
     if call.is_word(1, "version") && call.args.len() > 2 {
-        call.integer(2)?;
+        let measures = match call.integer(2)? as u32 {
+            5 => 3,
+            6 => 2,
+            _ => 0,
+        };
+        for position in (3..call.args.len()).take(measures) {
+            call.integer(position)?;
+        }
     }
     let text = format!("Redis ver. {}\n", crate::server::REDIS_VERSION);
     call.reply.verbatim(*b"txt", text.as_bytes());

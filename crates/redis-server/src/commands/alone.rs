@@ -44,7 +44,7 @@ pub(crate) const COMMANDS: Family = &[
     ("module|list", module_list),
     ("module|load", no_modules),
     ("module|loadex", no_modules),
-    ("module|unload", no_modules),
+    ("module|unload", unload_module),
     ("psync", no_replication),
     ("readonly", no_cluster),
     ("readwrite", no_cluster),
@@ -141,6 +141,10 @@ fn rewrite_log(_call: &mut Call<'_, '_>) -> Outcome {
 
 fn no_modules(_call: &mut Call<'_, '_>) -> Outcome {
     Err("ERR this server loads no modules".into())
+}
+
+fn unload_module(_call: &mut Call<'_, '_>) -> Outcome {
+    Err("ERR Error unloading module: no such module with that name".into())
 }
 
 fn module_list(call: &mut Call<'_, '_>) -> Outcome {

@@ -9,7 +9,6 @@ mod protocol;
 use super::{Family, reply_help};
 use crate::call::Call;
 use crate::failure::{Failure, NO_SUCH_KEY, NOT_AN_INTEGER, Outcome};
-use crate::server::Server;
 use esker_redis_store::types;
 use esker_redis_store::types::string;
 use esker_resp::integer::parse_integer;
@@ -30,7 +29,6 @@ const MAX_POPULATED: usize = 1 << 20;
 const MAX_POPULATED_BYTES: u64 = 256 << 20;
 
 fn debug(call: &mut Call<'_, '_>) -> Outcome {
-    check_allowed(call)?;
     if call.is_resident {
         return Err(Failure::MustWait);
     }
@@ -67,22 +65,6 @@ fn debug(call: &mut Call<'_, '_>) -> Outcome {
     }
     call.reply.status(b"OK");
     Ok(())
-}
-
-fn check_allowed(call: &Call<'_, '_>) -> Outcome {
-    let is_local = |server: &Server, client| {
-        server.clients.get(client).is_none_or(|client| client.address.is_none_or(|at| at.ip().is_loopback()))
-    };
-    match &call.server.config.get("enable-debug-command")[..] {
-        b"yes" => Ok(()),
-        b"local" if is_local(call.server, call.session.id) => Ok(()),
-        _ => Err(
-            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can \
-                  run it from a local connection, otherwise you need to set this option in the configuration \
-                  file, and then restart the server."
-                .into(),
-        ),
-    }
 }
 
 /// What is no number counts as zero, as in Redis.

@@ -17,9 +17,7 @@ fn get(call: &mut Call<'_, '_>) -> Outcome {
         Some(_) if call.args.len() > 3 => return Err(super::subcommand_syntax(call)),
         // All of them, for -1.
         Some(count) => match parse_integer(count) {
-            Some(count) if count >= -1 && i64::from(count as i32) == count => {
-                usize::try_from(count).unwrap_or(usize::MAX)
-            }
+            Some(count @ -1..) => usize::try_from(count).unwrap_or(usize::MAX),
             _ => return Err("ERR count should be greater than or equal to -1".into()),
         },
     };

@@ -325,6 +325,7 @@ impl<'s> Executor<'s> {
     /// Finds the command of a request, with its handler, unless it is not to be called now.
     fn checked(&self, session: &mut Session, arguments: &[&[u8]]) -> Result<Checked, Vec<u8>> {
         let command = checks::command(self.server.names(), arguments)?;
+        checks::protected(self.server, session, command)?;
         let context = if session.queue.is_some() { Context::Multi } else { Context::Toplevel };
         checks::permission(self.server, session, command, arguments, context)
             .map_err(|refusal| refusal.text(command))?;
