@@ -367,7 +367,7 @@ fn tls_that_cannot_be_served_is_told() {
     let files = "--tls-cert-file server.crt --tls-key-file server.key";
     for (directives, told) in [
         ("--tls-port 1 --port 1", "port and tls-port are both 1"),
-        ("--tls-port 70000", "tls-port: 70000 is no port"),
+        ("--tls-port 70000", "tls-port: argument must be between 0 and 65535 inclusive"),
         ("--tls-auth-clients no", "tls-cert-file must be set for TLS"),
         (files, "tls-ca-cert-file or tls-ca-cert-dir must be set, because tls-auth-clients is yes"),
         (

@@ -193,6 +193,14 @@ mod tests {
         assert_eq!(check_one("PROTO-MAX-BULK-LEN", "2mb"), Ok(b"2097152".to_vec()));
         assert_eq!(check_one("hash-max-ziplist-entries", "12"), Ok(b"12".to_vec()));
         assert_eq!(check_one("notify-keyspace-events", "EA"), Ok(b"AE".to_vec()));
+        assert_eq!(check_one("hz", "0"), Ok(b"1".to_vec()));
+        assert_eq!(check_one("repl-backlog-size", "1kb"), Ok(b"16384".to_vec()));
+        assert!(check_one("timeout", "2147483648").unwrap_err().contains("between 0 and 2147483647"));
+        assert!(check_one("hll-sparse-max-bytes", "9223372036854775808").is_err());
+        assert_eq!(check_one("maxmemory", "9223372036854775808"), Ok(b"9223372036854775808".to_vec()));
+        assert_eq!(check_one("shutdown-on-sigterm", "FORCE nosave"), Ok(b"nosave force".to_vec()));
+        assert_eq!(check_one("shutdown-on-sigterm", "default"), Ok(b"default".to_vec()));
+        assert!(check_one("shutdown-on-sigterm", "save nosave").unwrap_err().contains("Can't combine"));
         assert!(check_one("appendfsync", "sometimes").unwrap_err().contains("one of the following"));
         assert!(check_one("databases", "1").unwrap_err().contains("immutable"));
         assert!(check_one("port", "1").unwrap_err().contains("restart it"));

@@ -158,6 +158,52 @@ fn administration_answers_in_the_bytes_of_redis() {
     });
 }
 
+/// Directives that are not set here, and why.
+const NOT_SET: [(&str, &str); 9] = [
+    ("bind port bind-source-addr", "where this test connects to and from"),
+    ("requirepass maxclients client-query-buffer-limit proto-max-bulk-len", "they refuse the test itself"),
+    ("appendonly save dir dbfilename maxmemory maxmemory-clients loglevel", "they make Redis do something"),
+    ("sanitize-dump-payload", "payloads are always verified here"),
+    ("activedefrag", "of the allocator with which Redis was built"),
+    ("oom-score-adj-values cluster-announce-hostname proc-title-template", "kept here as they are"),
+    ("latency-tracking-info-percentiles", "blanks before numbers"),
+    ("tls-", "tested with certificates"),
+    ("lua-time-limit", "the older name of another"),
+];
+
+/// Values within the bounds of some directives and beyond those of others, and words of some.
+const VALUES: &str = "-2|-1|0|1|7|11|99|100|101|1000|1001|65535|65536|2147483647|2147483648|4294967295|\
+    4294967296|9223372036854775807|9223372036854775808|18446744073709551615|a||yes|no|NO|1.5|1gb|1kb|-1kb|\
+    10%| 1|0x10|01|nosave|default|save|now force|force now";
+
+#[test]
+fn directives_take_the_values_that_redis_takes() {
+    let is_set = |name: &str| {
+        let mut names = NOT_SET.iter().flat_map(|(names, _)| names.split(' '));
+        !names.any(|other| other == name || other.ends_with('-') && name.starts_with(other))
+    };
+    let Some(redis) = Server::redis(&[]) else { return };
+    let esker = TestServer::new("administration-directives");
+    let (mut theirs, mut ours) = (redis.connect(), esker.client());
+    let listed = theirs.words("config get *").array();
+    let text = |value: &Value| String::from_utf8_lossy(&value.clone().bulk()).into_owned();
+    let mut different = Vec::new();
+    for pair in listed.chunks(2).filter(|pair| is_set(&text(&pair[0]))) {
+        let (name, before) = (text(&pair[0]), text(&pair[1]));
+        let set = |value| vec!["config", "set", &name, value];
+        let requests = VALUES.split('|').flat_map(|value| [set(value), vec!["config", "get", &name]]);
+        for request in requests.chain([set(&before)]) {
+            theirs.call_with(&request);
+            let reply = ours.request(&request);
+            if reply != theirs.raw() {
+                let (reply, right) = (reply.escape_ascii(), theirs.raw().escape_ascii());
+                different.push(format!("{request:?}: {reply} instead of {right}"));
+            }
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
 /// Notes of keys are words for people, and those of the table are its own: compared is that there is one.
 fn without_notes(value: Value) -> Value {
     let is_notes = |name: &Value| *name == Value::Bulk(b"notes".to_vec());

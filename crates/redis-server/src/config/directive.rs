@@ -11,12 +11,14 @@ use esker_resp::memory_size::parse_memory_size;
 pub(super) enum Kind {
     /// `yes` or `no`.
     YesNo,
-    /// A whole number, this or more.
-    Integer { least: i64 },
-    /// A number of bytes, with a unit perhaps, this or more.
-    Memory { least: u64 },
+    /// A whole number within these bounds.
+    Integer { least: i64, most: i64 },
+    /// A number of bytes, with a unit perhaps, within these bounds.
+    Memory { least: u64, most: u64 },
     /// One of these words.
     Word(&'static [&'static str]),
+    /// What a signal that ends the server does: the first of [`SHUTDOWN_WORDS`], or some of the others.
+    ShutdownWords,
     /// The letters of `notify-keyspace-events`.
     Events,
     /// Limits of classes of clients.
@@ -53,22 +55,25 @@ impl Directive {
                 .find(|word| is_word(word))
                 .map(|word| word.as_bytes().to_vec())
                 .ok_or_else(|| "argument must be 'yes' or 'no'".to_owned()),
-            Kind::Integer { least } => match parse_integer(value) {
-                Some(number) if number >= least => Ok(value.to_vec()),
-                Some(_) => Err(format!("argument must be between {least} and {} inclusive", i64::MAX)),
+            Kind::Integer { least, most } => match parse_integer(value) {
+                Some(number) if (least..=most).contains(&number) => {
+                    Ok(self.taken_integer(number).to_string().into_bytes())
+                }
+                Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
                 None => Err("argument couldn't be parsed into an integer".to_owned()),
             },
-            Kind::Memory { least } => match parse_memory_size(value) {
-                Some(bytes) if bytes >= least => Ok(bytes.to_string().into_bytes()),
-                Some(_) => Err(format!("argument must be between {least} and {} inclusive", i64::MAX)),
+            Kind::Memory { least, most } => match parse_memory_size(value) {
+                Some(bytes) if (least..=most).contains(&bytes) => {
+                    Ok(self.taken_bytes(bytes).to_string().into_bytes())
+                }
+                Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
                 None => Err("argument must be a memory value".to_owned()),
             },
             Kind::Word(words) => {
                 let found = words.iter().find(|word| is_word(word));
-                found
-                    .map(|word| word.as_bytes().to_vec())
-                    .ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")))
+                found.map(|word| word.as_bytes().to_vec()).ok_or_else(|| no_such_word(words))
             }
+            Kind::ShutdownWords => shutdown_words(value),
             Kind::Events => {
                 let events = KeyspaceEvents::default();
                 match events.set(value) {
@@ -84,6 +89,46 @@ impl Directive {
             Kind::Text => Ok(value.to_vec()),
         }
     }
+}
+
+impl Directive {
+    /// What Redis makes of a number within the bounds.
+    fn taken_integer(&self, number: i64) -> i64 {
+        if self.name == "hz" { number.clamp(LEAST_HZ, MOST_HZ) } else { number }
+    }
+
+    /// What Redis makes of a number of bytes within the bounds.
+    fn taken_bytes(&self, bytes: u64) -> u64 {
+        if self.name == "repl-backlog-size" { bytes.max(LEAST_BACKLOG_BYTES) } else { bytes }
+    }
+}
+
+/// Bounds into which Redis brings `hz`.
+const LEAST_HZ: i64 = 1;
+const MOST_HZ: i64 = 500;
+
+/// The least `repl-backlog-size` that Redis keeps.
+const LEAST_BACKLOG_BYTES: u64 = 16 << 10;
+
+fn no_such_word(words: &[&str]) -> String {
+    format!("argument(s) must be one of the following: {}", words.join(", "))
+}
+
+/// The words of `shutdown-on-sigint` and `shutdown-on-sigterm`.
+const SHUTDOWN_WORDS: [&str; 5] = ["default", "save", "nosave", "now", "force"];
+
+fn shutdown_words(value: &[u8]) -> Result<Vec<u8>, String> {
+    let is = |given: &[u8], word: &str| given.eq_ignore_ascii_case(word.as_bytes());
+    let given: Vec<&[u8]> = value.split(|byte| *byte == b' ').collect();
+    if !given.iter().all(|given| SHUTDOWN_WORDS.iter().any(|word| is(given, word))) {
+        return Err(no_such_word(&SHUTDOWN_WORDS));
+    }
+    let has = |word: &&str| given.iter().any(|given| is(given, word));
+    if has(&"save") && has(&"nosave") {
+        return Err("Can't combine SAVE and NOSAVE".to_owned());
+    }
+    let others: Vec<&str> = SHUTDOWN_WORDS[1..].iter().copied().filter(has).collect();
+    Ok(if others.is_empty() { SHUTDOWN_WORDS[0].to_owned() } else { others.join(" ") }.into_bytes())
 }
 
 /// Percentiles with six places at most and no zeros behind them.
