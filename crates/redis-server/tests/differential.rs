@@ -14,9 +14,6 @@ use esker_redis_testkit::differential::{Plan, compare};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Groups of commands that answer as Redis does.
-const AGREED: [&str; 5] = ["hash", "set", "sorted-set", "geo", "string"];
-
 #[test]
 fn every_command_answers_as_redis_does() {
     // Redis looks for clients that have waited long enough so often a second.
@@ -25,11 +22,7 @@ fn every_command_answers_as_redis_does() {
         Ok(binary) => Server::esker(Path::new(&binary), &[]),
         Err(_) => in_process(),
     };
-    let mut plan = Plan::from_environment(200_000);
-    if std::env::var("ESKER_COMMANDS").is_err() {
-        // Groups whose commands are there and agree; all with ESKER_COMMANDS=200000.
-        plan.groups = AGREED.map(str::to_owned).to_vec();
-    }
+    let plan = Plan::from_environment(200_000);
     let report = compare(&redis, &esker, &plan);
     let is_whole = plan.groups.is_empty();
     assert!(report.failures.is_empty() && (!is_whole || report.missing.is_empty()), "{report}");
