@@ -13,12 +13,14 @@
 //! on; `execute` checks, groups and transactions; [`local_client`] a client within the process; `net` sockets
 //! and threads; `checkpoints` copies of the data; `shutdown` is how a command stops the server; `stop` ends
 //! the server; `start` the configuration at start; `flusher` flushes the log; `background` deletes what has
-//! expired; `pausing` commands that CLIENT PAUSE holds back; `file_limit` descriptors for clients.
+//! expired; `pausing` commands that CLIENT PAUSE holds back; `file_limit` descriptors for clients;
+//! `rebinding` where commands ask for other addresses, and `address_changes` how CONFIG SET does.
 
 #![forbid(unsafe_code)]
 
 mod access;
 mod access_changes;
+mod address_changes;
 mod background;
 mod call;
 mod checkpoints;
@@ -41,6 +43,7 @@ mod observed;
 mod observer;
 mod pausing;
 mod pubsub;
+mod rebinding;
 mod reply_tree;
 mod scripts;
 pub mod server;

@@ -7,7 +7,7 @@
 //! [`connection`] one client's state machine; [`io_thread`] the loop over its sockets; [`inbox`] messages
 //! from other threads; [`slow_lane`] threads that may wait, and [`lane_queue`] what they do next; [`socket`]
 //! what a client is reached by, and [`tls_socket`] the same with TLS; [`tcp_listener`] and [`unix_listener`]
-//! bind; [`listener`] accepts and stops.
+//! bind; [`listener`] accepts and stops, and `rebind` moves it to other addresses.
 
 pub(crate) mod connection;
 pub(crate) mod inbox;
@@ -15,6 +15,7 @@ pub(crate) mod io_thread;
 mod lane_queue;
 pub(crate) mod listen_error;
 pub(crate) mod listener;
+mod rebind;
 pub(crate) mod slow_lane;
 pub(crate) mod socket;
 pub(crate) mod tcp_listener;

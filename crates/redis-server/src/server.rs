@@ -14,6 +14,7 @@ use crate::observed::counters::Ended;
 use crate::observed::latency::LatencyEvent;
 use crate::pausing::Pausing;
 use crate::pubsub::PubSub;
+use crate::rebinding::Rebinding;
 use crate::scripts::Scripting;
 use crate::statistics::Statistics;
 use crate::stop::Stop;
@@ -88,6 +89,8 @@ pub struct Server {
     pub(crate) port: AtomicU64,
     /// What stops the server, once it listens.
     stop: OnceLock<Stop>,
+    /// Changes of the addresses that it listens on.
+    pub(crate) rebinding: Rebinding,
     /// When a write is durable, as `appendfsync` says.
     append_fsync: AtomicU8,
     /// Whether the last flush failed.
@@ -136,6 +139,7 @@ impl Server {
             started_ms,
             port: AtomicU64::new(0),
             stop: OnceLock::new(),
+            rebinding: Rebinding::default(),
             clients: Clients::default(),
             access: Access::default(),
             pubsub: PubSub::default(),
@@ -173,13 +177,18 @@ impl Server {
     /// Notes that the server listens: its TCP port and that of TLS, zero for none, and what stops it. A
     /// server listens once.
     pub(crate) fn note_listening(&self, port: u16, tls_port: u16, stop: Stop) {
-        self.port.store(if port == 0 { tls_port } else { port }.into(), Ordering::Relaxed);
+        self.note_port(port, tls_port);
         for (name, port) in [("port", port), ("tls-port", tls_port)] {
             if let Some(Ok(setting)) = start_setting(name.as_bytes(), port.to_string().as_bytes(), None) {
                 self.config.set(&[setting]);
             }
         }
         let _already = self.stop.set(stop);
+    }
+
+    /// Notes the TCP port and that of TLS, zero for none.
+    pub(crate) fn note_port(&self, port: u16, tls_port: u16) {
+        self.port.store(if port == 0 { tls_port } else { port }.into(), Ordering::Relaxed);
     }
 
     /// The names of commands.

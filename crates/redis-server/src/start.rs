@@ -7,13 +7,14 @@
 
 use crate::config::{Setting, start_setting};
 use crate::net::listener::ListenConfig;
-use crate::net::tcp_listener::TcpAddress;
+use crate::net::tcp_listener::{TcpAddress, with_port};
 use crate::net::unix_listener::UnixAddress;
+use crate::rebinding::hosts;
 use crate::server::Server;
 use esker_redis_commands::Names;
 use esker_resp::integer::parse_integer;
 use esker_resp::redis_conf::{self, Directive};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// Files that include each other, at most: more is a file that includes itself.
@@ -251,28 +252,10 @@ impl StartConfig {
 
     /// The addresses of `bind` with this port; loopback without it.
     fn addresses(&self, port: u16) -> Result<Vec<TcpAddress>, String> {
-        let Some(hosts) = self.text("bind") else {
+        let Some(text) = self.text("bind") else {
             return Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into()]);
         };
-        let mut addresses = Vec::new();
-        for written in hosts.split_ascii_whitespace() {
-            let (host, is_optional) = written.strip_prefix('-').map_or((written, false), |host| (host, true));
-            let ip = match host {
-                "*" => Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
-                "::*" => Some(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
-                _ => host.parse().ok(),
-            };
-            let found = match ip {
-                Some(ip) => Some(SocketAddr::from((ip, port))),
-                None => (host, port).to_socket_addrs().ok().and_then(|mut found| found.next()),
-            };
-            match found {
-                Some(address) => addresses.push(TcpAddress { address, is_optional }),
-                None if is_optional => {}
-                None => return Err(format!("bind: {host} is no address and no name of a host")),
-            }
-        }
-        Ok(addresses)
+        Ok(with_port(&hosts(&text)?, port))
     }
 }
 

@@ -19,6 +19,11 @@ impl Stop {
     /// Tells the server to stop: it accepts no more clients, answers what it has received, and ends.
     pub fn stop(&self) {
         self.is_set.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Wakes the thread that looks whether it is to stop.
+    pub(crate) fn wake(&self) {
         // It fails only if the server has stopped already.
         let _result = self.waker.wake();
     }

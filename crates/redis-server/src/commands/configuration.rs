@@ -1,9 +1,10 @@
 //! Commands of the configuration.
 
 use super::Family;
+use crate::address_changes::moves;
 use crate::call::Call;
 use crate::config::SettingSource;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 
 pub(crate) const COMMANDS: Family = &[
     ("config|get", get),
@@ -31,7 +32,17 @@ fn set(call: &mut Call<'_, '_>) -> Outcome {
     let pairs = arguments.chunks_exact(2).map(|pair| (pair[0], pair[1]));
     let settings = call.server.config.check(pairs, SettingSource::Command)?;
     call.server.check_possible(&settings)?;
-    call.server.change_settings(&settings)?;
+    let moves = moves(&settings);
+    if moves && call.is_resident {
+        return Err(Failure::MustWait);
+    }
+    call.server.change_addresses(&settings)?;
+    if let Err(text) = call.server.change_settings(&settings) {
+        if moves {
+            call.server.restore_addresses();
+        }
+        return Err(text.into());
+    }
     call.reply.status(b"OK");
     Ok(())
 }

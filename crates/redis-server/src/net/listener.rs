@@ -26,7 +26,7 @@ use std::time::Duration;
 
 const STOP: Token = Token(0);
 /// Listeners have this token and those behind it.
-const FIRST_LISTENER: usize = 1;
+pub(super) const FIRST_LISTENER: usize = 1;
 
 /// Pause after the process had no descriptor for one more connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -73,10 +73,10 @@ impl Default for ListenConfig {
 /// A bound server, before it accepts.
 #[derive(Debug)]
 pub struct Listener {
-    config: ListenConfig,
-    poll: Poll,
-    tcp: Vec<TcpListener>,
-    tls: Vec<TcpListener>,
+    pub(super) config: ListenConfig,
+    pub(super) poll: Poll,
+    pub(super) tcp: Vec<TcpListener>,
+    pub(super) tls: Vec<TcpListener>,
     unix: Option<BoundUnix>,
     stop: Stop,
 }
@@ -157,12 +157,14 @@ impl Listener {
         }
         let (lane, stop) = (SlowLane::new(self.config.slow_threads), self.stop.clone());
         server.scripting.set_closing(false);
+        server.rebinding.set_listening(true);
         std::thread::scope(|scope| {
             let mut io_threads = Vec::new();
             let threads = Threads { server, lane: &lane, stop: &stop, inboxes: &inboxes };
             let accepted = threads
                 .spawn(scope, polls, self.config.slow_threads, &mut io_threads)
                 .and_then(|()| self.accept_all(&inboxes, server));
+            server.rebinding.set_listening(false);
             // The sockets go first: clients that come now are told at once that nothing listens.
             self.tcp.clear();
             self.tls.clear();
@@ -211,6 +213,9 @@ impl Listener {
             }
             // What was not accepted is not reported anew.
             pause = has_failed.then_some(ACCEPT_PAUSE);
+            if let Some(addresses) = server.rebinding.asked() {
+                server.rebinding.answer(self.rebind(server, &addresses));
+            }
         }
         Ok(())
     }

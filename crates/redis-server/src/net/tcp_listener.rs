@@ -1,6 +1,7 @@
 //! TCP listeners: bound with a backlog of their own, and each for its own version of IP.
 
 use super::listen_error::ListenError;
+use crate::rebinding::Host;
 use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io::{self, ErrorKind};
@@ -20,6 +21,16 @@ impl From<SocketAddr> for TcpAddress {
     fn from(address: SocketAddr) -> Self {
         Self { address, is_optional: false }
     }
+}
+
+/// Hosts with a port; none for port 0.
+pub(crate) fn with_port(hosts: &[Host], port: u16) -> Vec<TcpAddress> {
+    let of_host = |host: &Host| {
+        let mut address = host.address;
+        address.set_port(port);
+        TcpAddress { address, is_optional: host.is_optional }
+    };
+    if port == 0 { Vec::new() } else { hosts.iter().map(of_host).collect() }
 }
 
 /// Binds an address; `None` if it is optional and the machine does not have it.

@@ -118,9 +118,9 @@ fn keeps_strings_in_order(name: &[u8], request: &[Vec<u8>]) -> bool {
     }
 }
 
-/// Whether a request may damage the bytes of a HyperLogLog. Redis reads damaged ones up to the damage, and may
-/// read beyond their end; they are refused here as a whole. So HyperLogLogs are made, and brought, only to keys
-/// that begin with `hll`, and nothing writes into the bytes of those.
+/// Whether a request may damage the bytes of a HyperLogLog. Redis reads damaged ones up to the damage, and
+/// may read beyond their end; they are refused here as a whole. So HyperLogLogs are made, and brought, only
+/// to keys that begin with `hll`, and nothing writes into the bytes of those.
 fn damages_hyperloglog(name: &[u8], request: &[Vec<u8>]) -> bool {
     let is_one = |key: &Vec<u8>| key.starts_with(b"hll");
     match name {

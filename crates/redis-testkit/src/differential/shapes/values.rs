@@ -141,8 +141,8 @@ pub(super) fn restores(random: &mut Random) -> Vec<Request> {
     if random.once_in(2) {
         random.mutate(&mut payload);
     }
-    // The checksum does not see zero bytes before the payload, and Redis reads a string that begins so on into
-    // the footer: that is refused here.
+    // The checksum does not see zero bytes before the payload, and Redis reads a string that begins so on
+    // into the footer: that is refused here.
     let zeros = |bytes: &[u8]| bytes.iter().take_while(|byte| **byte == 0).count();
     if payload[zeros(&payload)..] == right[zeros(right)..] {
         payload = right.to_vec();
