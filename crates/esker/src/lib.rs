@@ -39,8 +39,8 @@
 //! [`Database::transaction`] reads one moment and its own changes, and commits all or nothing, unless
 //! something it depends on was changed meanwhile: then [`Transaction::commit`] is an [`Error::Conflict`] that
 //! says what, and [`Database::transact`] tries again. [`Isolation`](transaction::Isolation) says what is
-//! depended on. For one key there are [`Keyspace::compare_and_set`], [`Keyspace::put_if_absent`] and
-//! [`Keyspace::fetch_update`].
+//! depended on. For one key there are [`Keyspace::compare_and_set`], [`Keyspace::put_if_absent`],
+//! [`Keyspace::fetch_update`] and [`Keyspace::change`], which tells the sequence number of its write.
 //!
 //! ```
 //! # fn main() -> esker::Result<()> {

@@ -6,7 +6,7 @@ mod common;
 
 use common::{TestDir, key, tiny, value};
 use esker::parts::env::SeededRandom;
-use esker::transaction::{CompareAndSet, Isolation};
+use esker::transaction::{CompareAndSet, Isolation, KeyDecision};
 use esker::{Database, Durability, Error, Keyspace, Options, Result, Transaction, TransactionOptions};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -449,6 +449,59 @@ fn one_key_operations() {
         assert_eq!(keyspace.fetch_update(b"a", |value| value.map(<[u8]>::to_vec)).unwrap(), None);
         assert!(!keyspace.contains(b"a").unwrap());
     }
+}
+
+/// The number that a change tells is that of its batch among the changes; one that writes nothing has none.
+#[test]
+fn a_change_of_one_key_tells_its_sequence_number() {
+    let dir = TestDir::new("tx");
+    let (db, keyspace) = open(&dir);
+    keyspace.put(b"other", b"1").unwrap();
+    let before = db.snapshot().seqno();
+    let put = |value: &[u8]| KeyDecision::Put(value.to_vec());
+    let kept = keyspace.change(b"a", |_| KeyDecision::Keep).unwrap();
+    assert_eq!((kept.before, kept.seqno, db.snapshot().seqno()), (None, None, before));
+    let mut told = Vec::new();
+    let mut runs = 0;
+    let mut change = |decision: &dyn Fn(Option<&[u8]>) -> KeyDecision| {
+        let changed = keyspace.change(b"a", |value| {
+            runs += 1;
+            decision(value)
+        });
+        let changed = changed.unwrap();
+        told.extend(changed.seqno);
+        changed.before.map(|before| before.to_vec())
+    };
+    assert_eq!(change(&|_| put(b"1")), None);
+    assert_eq!(change(&|value| put(&[value.unwrap(), b"2"].concat())), Some(b"1".to_vec()));
+    assert_eq!(change(&|_| KeyDecision::Delete), Some(b"12".to_vec()));
+    // A delete of nothing is a write as well.
+    assert_eq!(change(&|_| KeyDecision::Delete), None);
+    assert_eq!(runs, 4, "nothing came between");
+    assert!(told.is_sorted() && told[0] > before, "{told:?}");
+    let mut changes = db.changes_since(before).unwrap();
+    for seqno in &told {
+        let batch = changes.try_next().unwrap().unwrap();
+        assert_eq!((batch.first_seqno(), batch.last_seqno()), (*seqno, *seqno));
+    }
+}
+
+/// Of two changes that meet, the one that is decided anew sees the other's value, and has the later number.
+#[test]
+fn a_change_that_is_decided_anew_tells_the_number_of_what_it_wrote() {
+    let dir = TestDir::new("tx");
+    let (_db, keyspace) = open(&dir);
+    let mut between = None;
+    let changed = keyspace.change(b"a", |value| {
+        if value.is_none() {
+            between = keyspace.change(b"a", |_| KeyDecision::Put(b"b".to_vec())).unwrap().seqno;
+        }
+        KeyDecision::Put([value.unwrap_or_default(), b"c"].concat())
+    });
+    let changed = changed.unwrap();
+    assert_eq!(changed.before.as_deref(), Some(b"b".as_slice()));
+    assert!(between.is_some() && changed.seqno > between, "{changed:?} {between:?}");
+    assert_eq!(keyspace.get(b"a").unwrap().as_deref(), Some(b"bc".as_slice()));
 }
 
 fn number(value: Option<&[u8]>) -> u64 {

@@ -10,6 +10,7 @@ use crate::stream::Pieces;
 use crate::writes::{Conditional, write, write_if};
 use crate::{changes, scan};
 use bytes::Bytes;
+use esker::transaction::KeyDecision;
 use esker::{Keyspace, Resident, SeqNo, Snapshot, Value, ValueWithExpiry, WriteBatch, resident_only};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -81,11 +82,13 @@ impl KeyValueService {
         durability: i32,
     ) -> Result<Response<PutResponse>, Status> {
         let durability = requests::durability(durability)?;
-        write(&self.0, durability, usize::MAX, move |options| {
-            keyspace.put_with(&key, &value, options.expiry(esker::Expiry::Keep))
+        let changed = write(&self.0, durability, usize::MAX, move |options| {
+            let options = options.expiry(esker::Expiry::Keep);
+            keyspace.change_with(&key, options, |_| KeyDecision::Put(value.to_vec()))
         })
         .await?;
-        Ok(Response::new(PutResponse { applied: true, ..PutResponse::default() }))
+        let sequence_number = changed.seqno.unwrap_or_default().get();
+        Ok(Response::new(PutResponse { applied: true, sequence_number, current: None }))
     }
 
     /// The batch that a request describes.
@@ -150,11 +153,11 @@ fn add(
     Ok(())
 }
 
-/// Whether a write was applied, and the value that did not meet the condition.
-fn outcome(conditional: Conditional) -> (bool, Option<Bytes>) {
+/// Whether a write was applied, its sequence number, and the value that did not meet the condition.
+fn outcome(conditional: Conditional) -> (bool, u64, Option<Bytes>) {
     match conditional {
-        Conditional::Applied => (true, None),
-        Conditional::Refused(current) => (false, current.map(shared_bytes)),
+        Conditional::Applied(seqno) => (true, seqno.get(), None),
+        Conditional::Refused(current) => (false, 0, current.map(shared_bytes)),
     }
 }
 
@@ -222,9 +225,9 @@ impl KeyValue for KeyValueService {
         };
         let done =
             self.write_conditionally(keyspace, key, condition, Some(value), expiry, durability).await?;
-        let (applied, current) = outcome(done);
+        let (applied, sequence_number, current) = outcome(done);
         let bytes = current.as_ref().map_or(0, Bytes::len);
-        self.0.answer(PutResponse { applied, sequence_number: 0, current }, bytes)
+        self.0.answer(PutResponse { applied, sequence_number, current }, bytes)
     }
 
     async fn delete(&self, request: Request<DeleteRequest>) -> Result<Response<DeleteResponse>, Status> {
@@ -239,9 +242,9 @@ impl KeyValue for KeyValueService {
         };
         let expiry = esker::Expiry::Default;
         let done = self.write_conditionally(keyspace, key, condition, None, expiry, durability).await?;
-        let (applied, current) = outcome(done);
+        let (applied, sequence_number, current) = outcome(done);
         let bytes = current.as_ref().map_or(0, Bytes::len);
-        self.0.answer(DeleteResponse { applied, sequence_number: 0, current }, bytes)
+        self.0.answer(DeleteResponse { applied, sequence_number, current }, bytes)
     }
 
     async fn delete_range(

@@ -8,8 +8,8 @@
 use crate::proto::condition::Kind;
 use crate::shared::Shared;
 use crate::status::{status_of, stopping};
-use esker::transaction::CompareAndSet;
-use esker::{Durability, Error, Keyspace, Value, WriteOptions};
+use esker::transaction::KeyDecision;
+use esker::{Durability, Error, Keyspace, SeqNo, Value, WriteOptions};
 use std::time::Duration;
 use tonic::Status;
 
@@ -61,7 +61,8 @@ where
 /// What became of a write under a condition.
 #[derive(Debug)]
 pub(crate) enum Conditional {
-    Applied,
+    /// The write has this number; 0 if there was nothing to write: a key to remove that is absent.
+    Applied(SeqNo),
     /// The key has this value, or none.
     Refused(Option<Value>),
 }
@@ -74,17 +75,21 @@ pub(crate) fn write_if(
     new: Option<&[u8]>,
     options: WriteOptions,
 ) -> esker::Result<Conditional> {
-    let expected = match condition {
-        Kind::Absent(_) => None,
-        Kind::Equals(value) => Some(&value[..]),
-        Kind::Present(_) => {
-            let before = keyspace
-                .fetch_update_with(key, options, |value| value.and_then(|_| new.map(<[u8]>::to_vec)))?;
-            return Ok(before.map_or(Conditional::Refused(None), |_| Conditional::Applied));
+    let mut is_met = false;
+    let changed = keyspace.change_with(key, options, |value| {
+        is_met = match condition {
+            Kind::Absent(_) => value.is_none(),
+            Kind::Present(_) => value.is_some(),
+            Kind::Equals(wanted) => value == Some(&wanted[..]),
+        };
+        match new {
+            Some(new) if is_met => KeyDecision::Put(new.to_vec()),
+            None if is_met && value.is_some() => KeyDecision::Delete,
+            _ => KeyDecision::Keep,
         }
-    };
-    Ok(match keyspace.compare_and_set_with(key, expected, new, options)? {
-        CompareAndSet::Set => Conditional::Applied,
-        CompareAndSet::Differs(current) => Conditional::Refused(current),
+    })?;
+    Ok(match is_met {
+        true => Conditional::Applied(changed.seqno.unwrap_or_default()),
+        false => Conditional::Refused(changed.before),
     })
 }

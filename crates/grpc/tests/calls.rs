@@ -90,6 +90,35 @@ async fn writes_under_a_condition_are_applied_or_say_why_not() {
     assert_eq!(delete_if(absent()).await, (true, None));
 }
 
+/// A client that writes under a condition finds its write among the changes by the number that it was told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_reads_first_tells_its_sequence_number() {
+    let served = Served::new();
+    let mut client = served.client().await;
+    let keep = Some(Expiry { kind: Some(expiry::Kind::Keep(expiry::Keep {})) });
+    let mut told = Vec::new();
+    for (condition, expiry) in [(absent(), None), (present(), None), (equals("v"), None), (None, keep)] {
+        let answer =
+            client.put(PutRequest { condition, expiry, ..put("k", "v") }).await.unwrap().into_inner();
+        assert!(answer.applied);
+        told.push(answer.sequence_number);
+    }
+    let refused = client.put(PutRequest { condition: absent(), ..put("k", "w") }).await.unwrap().into_inner();
+    assert_eq!((refused.applied, refused.sequence_number), (false, 0));
+    let delete = |condition| DeleteRequest { key: bytes("k"), condition, ..DeleteRequest::default() };
+    let deleted = client.delete(delete(equals("v"))).await.unwrap().into_inner();
+    told.push(deleted.sequence_number);
+    let nothing = client.delete(delete(absent())).await.unwrap().into_inner();
+    assert_eq!((nothing.applied, nothing.sequence_number), (true, 0));
+    let from = Some(changes_request::From::After(0));
+    let request = ChangesRequest { from, ..ChangesRequest::default() };
+    let mut changes = client.changes(request).await.unwrap().into_inner();
+    for number in told {
+        let batch = changes.message().await.unwrap().unwrap();
+        assert_eq!((batch.first_sequence_number, batch.last_sequence_number), (number, number));
+    }
+}
+
 /// Of clients that all want one lock, one gets it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_condition_and_its_write_are_one() {

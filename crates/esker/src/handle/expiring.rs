@@ -100,9 +100,10 @@ impl Keyspace {
         match self.ttl(key.as_ref())? {
             None => Ok(false),
             Some(Ttl::Forever) => Ok(true),
-            Some(Ttl::Expires { .. }) => {
-                Ok(self.change_one(key.as_ref(), Expiry::Never.into(), |_| KeyUpdate::Rewrite)?.is_some())
-            }
+            Some(Ttl::Expires { .. }) => Ok(self
+                .change_one(key.as_ref(), Expiry::Never.into(), |_| KeyUpdate::Rewrite)?
+                .before
+                .is_some()),
         }
     }
 
@@ -115,7 +116,7 @@ impl Keyspace {
     /// As [`Keyspace::put`].
     #[doc(alias = "expire")]
     pub fn touch(&self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool> {
-        Ok(self.change_one(key.as_ref(), Expiry::After(ttl).into(), |_| KeyUpdate::Rewrite)?.is_some())
+        Ok(self.change_one(key.as_ref(), Expiry::After(ttl).into(), |_| KeyUpdate::Rewrite)?.before.is_some())
     }
 
     /// When a value ends that is put now without an expiry of its own; `None` for never.

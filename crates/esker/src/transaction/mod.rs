@@ -46,6 +46,6 @@ mod validate;
 
 pub use cursor::TransactionCursor;
 pub use handle::{Savepoint, Transaction};
-pub use one_key::CompareAndSet;
+pub use one_key::{Changed, CompareAndSet, KeyDecision};
 pub use options::{Isolation, TransactionOptions};
 pub use range::{TransactionRange, TransactionRangeWithExpiry};

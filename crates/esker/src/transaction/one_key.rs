@@ -10,8 +10,8 @@ use super::validate::Validation;
 use crate::WriteBatch;
 use crate::handle::KeyUpdate;
 use crate::{Expiry, Keyspace, Snapshot, Value, WriteOptions};
-use esker_base::Result;
 use esker_base::planted;
+use esker_base::{Result, SeqNo};
 use esker_engine::write::commit;
 use esker_engine::write::commit::WriteMode;
 use esker_engine::write::write_options::Ends;
@@ -31,6 +31,27 @@ impl CompareAndSet {
     pub fn is_set(&self) -> bool {
         matches!(self, CompareAndSet::Set)
     }
+}
+
+/// What [`Keyspace::change`] does with the value that it read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyDecision {
+    /// Nothing is written.
+    Keep,
+    /// The key gets this value.
+    Put(Vec<u8>),
+    /// The key is deleted.
+    Delete,
+}
+
+/// What a [`Keyspace::change`] found and did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Changed {
+    /// The value that the key had before, which is what the decision was about.
+    pub before: Option<Value>,
+    /// The sequence number of the write; `None` if nothing was written.
+    pub seqno: Option<SeqNo>,
 }
 
 impl Keyspace {
@@ -72,14 +93,14 @@ impl Keyspace {
         options: impl Into<WriteOptions>,
     ) -> Result<CompareAndSet> {
         let mut is_expected = false;
-        let found = self.change_one(key.as_ref(), options.into(), |value| {
+        let changed = self.change_one(key.as_ref(), options.into(), |value| {
             is_expected = (value == expected) != planted!(CompareAndSetReversed);
             match (is_expected, value, new) {
                 (false, _, _) | (true, None, None) => KeyUpdate::Keep,
                 (true, _, new) => KeyUpdate::Write(new.map(<[u8]>::to_vec)),
             }
         })?;
-        Ok(if is_expected { CompareAndSet::Set } else { CompareAndSet::Differs(found) })
+        Ok(if is_expected { CompareAndSet::Set } else { CompareAndSet::Differs(changed.before) })
     }
 
     /// Sets `key` to `value` if it has no value, atomically. Returns the existing value, `None` if `value`
@@ -153,13 +174,64 @@ impl Keyspace {
         options: impl Into<WriteOptions>,
         mut update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
     ) -> Result<Option<Value>> {
-        self.change_one(key.as_ref(), options.into(), |value| match (value, update(value)) {
-            (None, None) => KeyUpdate::Keep,
-            (_, new) => KeyUpdate::Write(new),
+        let changed =
+            self.change_one(key.as_ref(), options.into(), |value| match (value, update(value)) {
+                (None, None) => KeyUpdate::Keep,
+                (_, new) => KeyUpdate::Write(new),
+            })?;
+        Ok(changed.before)
+    }
+
+    /// Does with `key` what `decide` says about its value, atomically, and tells the value that it had and
+    /// the sequence number of the write. The other operations on one key are decisions of this kind. A value
+    /// that replaces another keeps its expiry; one that is new takes the keyspace's default TTL. `decide` may
+    /// run several times, and its last run counts.
+    ///
+    /// ```no_run
+    /// # fn main() -> esker::Result<()> {
+    /// # let db = esker::Database::open("data")?;
+    /// use esker::transaction::KeyDecision;
+    ///
+    /// let jobs = db.keyspace("jobs")?;
+    /// // Takes the job if it is open.
+    /// let changed = jobs.change(b"job 7", |state| match state {
+    ///     Some(b"open") => KeyDecision::Put(b"mine".to_vec()),
+    ///     _ => KeyDecision::Keep,
+    /// })?;
+    /// if let Some(seqno) = changed.seqno {
+    ///     println!("readers of changes get it as {seqno}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::compare_and_set`].
+    pub fn change(
+        &self,
+        key: impl AsRef<[u8]>,
+        decide: impl FnMut(Option<&[u8]>) -> KeyDecision,
+    ) -> Result<Changed> {
+        self.change_with(key, WriteOptions::new(), decide)
+    }
+
+    /// As [`Keyspace::change`], with these options.
+    ///
+    /// # Errors
+    /// As [`Keyspace::compare_and_set`].
+    pub fn change_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: impl Into<WriteOptions>,
+        mut decide: impl FnMut(Option<&[u8]>) -> KeyDecision,
+    ) -> Result<Changed> {
+        self.change_one(key.as_ref(), options.into(), |value| match decide(value) {
+            KeyDecision::Keep => KeyUpdate::Keep,
+            KeyDecision::Put(new) => KeyUpdate::Write(Some(new)),
+            KeyDecision::Delete => KeyUpdate::Write(None),
         })
     }
 
-    /// Applies the decision of `decide` about the value of `key`; the value is returned. Repeats if another
+    /// Applies the decision of `decide` about the value of `key`. Repeats if another
     /// writer changed the key meanwhile. A value that replaces another keeps its expiry unless `options` name
     /// one.
     pub(crate) fn change_one(
@@ -167,7 +239,7 @@ impl Keyspace {
         key: &[u8],
         options: WriteOptions,
         mut decide: impl FnMut(Option<&[u8]>) -> KeyUpdate,
-    ) -> Result<Option<Value>> {
+    ) -> Result<Changed> {
         let store = self.store();
         let WriteMode { durability, stall_policy } = commit::write_mode(store, &options);
         let mut batch = WriteBatch::new(store);
@@ -176,10 +248,10 @@ impl Keyspace {
             let snapshot = Snapshot::unlisted(store);
             let value = self.at(&snapshot).get(key)?;
             let new = match decide(value.as_deref()) {
-                KeyUpdate::Keep => return Ok(value),
+                KeyUpdate::Keep => return Ok(Changed { before: value, seqno: None }),
                 KeyUpdate::Write(new) => new,
                 KeyUpdate::Rewrite => match &value {
-                    None => return Ok(value),
+                    None => return Ok(Changed { before: value, seqno: None }),
                     Some(value) => Some(value.to_vec()),
                 },
             };
@@ -194,7 +266,7 @@ impl Keyspace {
             let mut validation = Validation::new(&footprints, snapshot.seqno());
             let encoded = batch.encoded(store)?;
             match commit::commit_if(store, &encoded, durability, stall_policy, &mut validation) {
-                Ok(_) => return Ok(value),
+                Ok(seqno) => return Ok(Changed { before: value, seqno: Some(seqno) }),
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error),
             }

@@ -118,8 +118,7 @@ pub struct PutResponse {
     /// Whether the condition was met. Always true without one.
     #[prost(bool, tag = "1")]
     pub applied: bool,
-    /// The sequence number of the write; 0 if it was not applied, and if it had to read the key first: under a condition, or
-    /// to keep an expiry.
+    /// The sequence number of the write; 0 if it was not applied.
     #[prost(uint64, tag = "2")]
     pub sequence_number: u64,
     /// The value that did not meet the condition, if the key has one.
@@ -142,7 +141,8 @@ pub struct DeleteResponse {
     /// Whether the condition was met. Always true without one.
     #[prost(bool, tag = "1")]
     pub applied: bool,
-    /// The sequence number of the write; 0 if it was not applied, or had a condition.
+    /// The sequence number of the write; 0 if it was not applied, and if a condition was met by a key that is absent, so that
+    /// there was nothing to delete.
     #[prost(uint64, tag = "2")]
     pub sequence_number: u64,
     /// The value that did not meet the condition, if the key has one.
