@@ -1,8 +1,10 @@
-//! One connection: HTTP/1.1 with bounds on its head, its time and its life (HA4).
+//! One connection: HTTP/1.1 with bounds on its head, its time and its life (HA4), behind a handshake of TLS
+//! where that is asked for.
 
 use crate::response::Answer;
 use crate::routes::respond;
 use crate::shared::Shared;
+use esker_tls::Acceptor;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -12,6 +14,7 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// Bytes of a request's head. A browser sends about two kibibytes; a proxy adds some more.
@@ -26,8 +29,20 @@ const LIFE: Duration = Duration::from_secs(60);
 /// How long a connection may take after the end of its life, or of the server's, to get its answer.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Serves a connection behind its handshake, which ends with the server.
+pub(crate) async fn serve_tls(stream: TcpStream, acceptor: Arc<Acceptor>, shared: Arc<Shared>) {
+    let accepted = tokio::select! {
+        accepted = acceptor.accept(stream) => accepted,
+        () = shared.stop.stopped() => return,
+    };
+    match accepted {
+        Ok(stream) => serve(stream, shared).await,
+        Err(error) => tracing::debug!(%error, "a client of the admin address was not let in"),
+    }
+}
+
 /// Serves a connection to its end.
-pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, shared: Arc<Shared>) {
     let service = service_fn(|request: Request<Incoming>| {
         let shared = Arc::clone(&shared);
         // Its body is not read (HA3).

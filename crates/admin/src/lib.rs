@@ -10,8 +10,8 @@
 //! * HA2. A request whose `Host` is a name that was not allowed is refused: a page of another site, whose
 //!   name leads to this machine, reads nothing (DNS rebinding). Addresses cannot be such names.
 //! * HA3. No request changes anything: GET and HEAD are answered, bodies are not read.
-//! * HA4. What clients can hold is bounded: connections, bytes of a request's head, the time for it, the
-//!   life of a connection, and reports that are made at a time.
+//! * HA4. What clients can hold is bounded: connections, handshakes, bytes of a request's head, the time for
+//!   it, the life of a connection, and reports that are made at a time.
 //! * HA5. Reports are made by threads of their own, so `/health/live` answers while one waits for a lock.
 //!
 //! # Map

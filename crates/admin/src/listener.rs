@@ -2,10 +2,11 @@
 
 use crate::config::Config;
 use crate::connection;
-use crate::history::{History, INTERVAL};
+use crate::history::INTERVAL;
 use crate::shared::Shared;
 use crate::sources::Sources;
 use crate::stop::Stop;
+use esker_tls::{Acceptor, Tls};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -16,6 +17,17 @@ use tokio::time::MissedTickBehavior;
 /// Connections at a time: some scrapers, load balancers and browsers. Each holds a descriptor, the head of a
 /// request and an answer at most.
 pub const MAX_CONNECTIONS: usize = 64;
+
+/// Handshakes of TLS at a time; one more ends the oldest. Clients that are through have the other connections.
+const HANDSHAKES: usize = MAX_CONNECTIONS / 4;
+
+/// The name of HTTP/1.1 in a handshake.
+const PROTOCOL: &[u8] = b"http/1.1";
+
+/// What a client without TLS is told where it is needed.
+const NO_TLS_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n\
+    Connection: close\r\n\r\n\
+    {\"error\":\"this port takes clients with TLS only: ask it by https://\"}\n";
 
 /// Reports that are made at a time (HA5). Two, so that one that waits for a lock does not hold up health;
 /// each is some milliseconds of a core.
@@ -32,6 +44,7 @@ const THREADS_GRACE: Duration = Duration::from_secs(1);
 pub struct Listener {
     config: Config,
     socket: TcpListener,
+    tls: Option<Arc<Tls>>,
     stop: Stop,
 }
 
@@ -49,7 +62,13 @@ impl Listener {
         }
         let socket = TcpListener::bind(config.address)?;
         socket.set_nonblocking(true)?;
-        Ok(Listener { config, socket, stop: Stop::default() })
+        Ok(Listener { config, socket, tls: None, stop: Stop::default() })
+    }
+
+    /// Lets clients in by TLS only, each under the certificates of its moment.
+    #[must_use]
+    pub fn with_tls(self, tls: Arc<Tls>) -> Listener {
+        Listener { tls: Some(tls), ..self }
     }
 
     /// The address that is listened on.
@@ -75,12 +94,13 @@ impl Listener {
             .max_blocking_threads(REPORT_THREADS)
             .enable_all()
             .build()?;
-        let Listener { config, socket, stop } = self;
-        let shared = Arc::new(Shared { config, sources, history: History::default(), stop });
+        let Listener { config, socket, tls, stop } = self;
+        let acceptor = tls.map(|tls| Arc::new(Acceptor::new(tls, PROTOCOL, NO_TLS_ANSWER, HANDSHAKES)));
+        let shared = Shared::new(config, sources, stop);
         let served = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(socket)?;
             let sampling = tokio::spawn(sample(Arc::clone(&shared)));
-            accept(&listener, &shared).await;
+            accept(&listener, acceptor.as_ref(), &shared).await;
             sampling.abort();
             Ok(())
         });
@@ -91,7 +111,7 @@ impl Listener {
 
 /// Accepts connections until the server is stopped, then waits for those that are open; each ends in bounded
 /// time.
-async fn accept(listener: &tokio::net::TcpListener, shared: &Arc<Shared>) {
+async fn accept(listener: &tokio::net::TcpListener, acceptor: Option<&Arc<Acceptor>>, shared: &Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -100,7 +120,11 @@ async fn accept(listener: &tokio::net::TcpListener, shared: &Arc<Shared>) {
             Some(_) = connections.join_next() => {}
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection::serve(stream, Arc::clone(shared)));
+                    let shared = Arc::clone(shared);
+                    match acceptor.cloned() {
+                        None => connections.spawn(connection::serve(stream, shared)),
+                        Some(acceptor) => connections.spawn(connection::serve_tls(stream, acceptor, shared)),
+                    };
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection of the admin address");

@@ -81,7 +81,6 @@ fn readiness(shared: &Shared) -> Answer {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::history::History;
     use crate::sources::Sources;
     use crate::stop::Stop;
     use hyper::Request;
@@ -92,8 +91,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("esker-admin-waiting-{}", std::process::id()));
         let database = esker::Database::open(&dir).unwrap();
         let sources = Sources::new(database.clone(), &dir);
-        let (config, history, stop) = (Config::default(), History::default(), Stop::default());
-        let shared = Arc::new(Shared { config, sources, history, stop });
+        let shared = Shared::new(Config::default(), sources, Stop::default());
         let runtime =
             tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build();
         let (end, ended) = mpsc::channel::<()>();

@@ -1,9 +1,10 @@
-//! One connection: HTTP/2 with its limits.
+//! One connection: HTTP/2 with its limits, behind a handshake of TLS where that is asked for.
 
 use crate::call::Hangup;
 use crate::dispatch::Dispatch;
 use crate::preface::Prefaced;
 use crate::shared::Shared;
+use esker_tls::Acceptor;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -12,6 +13,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 
 /// Bytes of a call, and of all calls of a connection, that may be under way to the server.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
@@ -27,6 +29,23 @@ const PING_INTERVAL: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the first bytes of a connection may take.
 const BEGIN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Serves one client behind its handshake, which ends with the server.
+pub(crate) async fn serve_tls(
+    stream: TcpStream,
+    acceptor: Arc<Acceptor>,
+    dispatch: Dispatch,
+    shared: Arc<Shared>,
+) {
+    let accepted = tokio::select! {
+        accepted = acceptor.accept(stream) => accepted,
+        () = shared.stop.stopped() => return,
+    };
+    match accepted {
+        Ok(stream) => serve(stream, dispatch, shared).await,
+        Err(error) => tracing::debug!(%error, "a client was not let in"),
+    }
+}
 
 /// Serves one client until it leaves, its connection breaks, or the server stops and its calls are done.
 pub(crate) async fn serve<S>(stream: S, dispatch: Dispatch, shared: Arc<Shared>)

@@ -9,6 +9,7 @@ use crate::pools::{ADMIN_PERMITS, PERMITS};
 use crate::shared::Shared;
 use crate::stop::Stop;
 use esker::Database;
+use esker_tls::{Acceptor, Tls};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +23,19 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Longest wait for threads inside the database at the end.
 const THREADS_GRACE: Duration = Duration::from_secs(1);
 
+/// Handshakes of TLS at once; one more ends the oldest. At a millisecond of a core each that is a backlog of
+/// an eighth of a second, and it leaves seven eighths of the connections to clients that are through.
+const HANDSHAKES: usize = 128;
+
+/// The name of HTTP/2 in a handshake.
+const PROTOCOL: &[u8] = b"h2";
+
 /// A socket that listens, and clients that wait until they are served.
 #[derive(Debug)]
 pub struct Listener {
     socket: std::net::TcpListener,
     config: Config,
+    tls: Option<Arc<Tls>>,
     stop: Stop,
 }
 
@@ -43,7 +52,13 @@ impl Listener {
             Ok(socket)
         };
         let socket = listen().map_err(|source| ServeError::Listen { address, source })?;
-        Ok(Listener { socket, config, stop: Stop::default() })
+        Ok(Listener { socket, config, tls: None, stop: Stop::default() })
+    }
+
+    /// Lets clients in by TLS only, each under the certificates of its moment.
+    #[must_use]
+    pub fn with_tls(self, tls: Arc<Tls>) -> Listener {
+        Listener { tls: Some(tls), ..self }
     }
 
     /// The address, which matters when the system chose the port.
@@ -70,7 +85,8 @@ impl Listener {
         if !address.ip().is_loopback() && access.is_open() {
             return Err(ServeError::Unprotected { address });
         }
-        let Listener { socket, config, stop } = self;
+        let Listener { socket, config, tls, stop } = self;
+        let acceptor = tls.map(|tls| Acceptor::new(tls, PROTOCOL, b"", HANDSHAKES));
         // Permits, a thread for each stream of changes, and what opens connections and reads files.
         let threads = 2 * PERMITS + ADMIN_PERMITS + config.max_change_streams + 8;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -82,8 +98,8 @@ impl Listener {
         let shared = Shared::new(database.clone(), config, access, stop);
         let served = runtime.block_on(async {
             let listener = TcpListener::from_std(socket).map_err(ServeError::Start)?;
-            tracing::info!(%address, "listening for gRPC");
-            run(listener, shared).await;
+            tracing::info!(%address, has_tls = acceptor.is_some(), "listening for gRPC");
+            run(listener, acceptor.map(Arc::new), shared).await;
             Ok(())
         });
         runtime.shutdown_timeout(THREADS_GRACE);
@@ -91,7 +107,7 @@ impl Listener {
     }
 }
 
-async fn run(listener: TcpListener, shared: Arc<Shared>) {
+async fn run(listener: TcpListener, acceptor: Option<Arc<Acceptor>>, shared: Arc<Shared>) {
     let dispatch = Dispatch::new(&shared);
     dispatch.report(ServingStatus::Serving).await;
     let sweep = tokio::spawn({
@@ -108,7 +124,13 @@ async fn run(listener: TcpListener, shared: Arc<Shared>) {
                 Ok((stream, _)) if connections.len() < shared.config.max_connections => {
                     // Without it a small answer waits for the acknowledgement of the one before.
                     let _result = stream.set_nodelay(true);
-                    connections.spawn(connection::serve(stream, dispatch.clone(), Arc::clone(&shared)));
+                    let (dispatch, shared) = (dispatch.clone(), Arc::clone(&shared));
+                    match acceptor.clone() {
+                        None => connections.spawn(connection::serve(stream, dispatch, shared)),
+                        Some(acceptor) => {
+                            connections.spawn(connection::serve_tls(stream, acceptor, dispatch, shared))
+                        }
+                    };
                 }
                 Ok((stream, peer)) => {
                     tracing::warn!(%peer, limit = shared.config.max_connections, "a client was refused");

@@ -29,6 +29,11 @@ impl Default for Config {
     }
 }
 
+/// The value that a directive has unless it is set; empty for one that does not exist.
+pub(crate) fn default_value(name: &str) -> &'static [u8] {
+    position(name.as_bytes()).map_or(b"", |position| DIRECTIVES[position].default.as_bytes())
+}
+
 /// A directive with a value that it takes.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {

@@ -5,15 +5,17 @@
 //! left out with a warning that says where they stand. A value that a directive does not take is an error,
 //! and so is what this server cannot do or be: clients would be less safe than the file says.
 
-use crate::config::{Setting, start_setting};
+use crate::config::{Setting, default_value, start_setting};
 use crate::net::listener::ListenConfig;
 use crate::net::tcp_listener::{TcpAddress, with_port};
 use crate::net::unix_listener::UnixAddress;
 use crate::rebinding::hosts;
 use crate::server::Server;
+use crate::tls::tls_settings;
 use esker_redis_commands::Names;
 use esker_resp::integer::parse_integer;
 use esker_resp::redis_conf::{self, Directive};
+use esker_tls::TlsSettings;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -189,6 +191,15 @@ impl StartConfig {
 
     fn number(&self, name: &str) -> Option<i64> {
         self.value(name).and_then(parse_integer)
+    }
+
+    /// What the directives `tls-*` say, for servers of the process beside which there is none of Redis; where
+    /// there is one, [`Server::tls`] has what counts.
+    ///
+    /// # Errors
+    /// A sentence with the directive that is missing.
+    pub fn tls_settings(&self) -> Result<TlsSettings, String> {
+        tls_settings(&|name| self.value(name).unwrap_or_else(|| default_value(name)).to_vec())
     }
 
     /// How many databases there are.

@@ -1,6 +1,6 @@
 //! A blocking client: one connection, replies as trees and as bytes, pushes kept apart.
 
-use crate::stream::Stream;
+use crate::stream::{PATIENCE, Stream};
 use esker_resp::value::Value;
 use esker_resp::value_parser::ReplyParser;
 use rustls::ClientConfig;
@@ -9,9 +9,6 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How long a reply may take. No test waits so long for a server that works, whatever else the machine does.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection. What goes wrong on it panics: the test has failed.
 #[derive(Debug)]
@@ -47,10 +44,7 @@ impl Client {
     /// # Errors
     /// If no server listens, or one of both refuses the other.
     pub fn try_connect_tls(address: &str, config: &Arc<ClientConfig>) -> io::Result<Self> {
-        let socket = TcpStream::connect(address)?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        let mut client = Self::over(Stream::tls(socket, Arc::clone(config)));
+        let mut client = Self::over(Stream::connect_tls(address, config)?);
         // The server may refuse a certificate after the client's part of the handshake is over.
         client.try_send(b"PING\r\n")?;
         client.try_read().map(|_| client)

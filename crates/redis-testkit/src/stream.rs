@@ -6,15 +6,35 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an answer may take. No test waits so long for a server that works, whatever else the machine does.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client's side of a connection.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub enum Stream {
+    /// Without TLS.
     Plain(TcpStream),
+    /// With TLS.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Stream {
+    /// Connects to `host:port` with TLS, and ends the handshake as far as the client sees it: the server may
+    /// refuse its certificate with what is read next.
+    ///
+    /// # Errors
+    /// If no server listens, or one of both refuses the other.
+    pub fn connect_tls(address: &str, config: &Arc<ClientConfig>) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut stream = Self::tls(socket, Arc::clone(config));
+        stream.flush()?;
+        Ok(stream)
+    }
+
     /// Begins TLS; the handshake comes with the first bytes.
     pub(crate) fn tls(socket: TcpStream, config: Arc<ClientConfig>) -> Self {
         let name = ServerName::try_from(SERVER_NAME).expect("a name");

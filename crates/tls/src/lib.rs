@@ -4,31 +4,37 @@
 //! [`Tls::current`] for each connection that it accepts. [`Tls::reload`] reads the files anew and
 //! [`Tls::change`] takes other settings: connections from then on have them, those that are open keep theirs.
 //!
-//! A protocol that is chosen during the handshake, as gRPC is, clones the configuration and sets
-//! `alpn_protocols`; all else is shared:
+//! A server on `tokio` makes an [`Acceptor`] of it, which carries out handshakes within bounds; other servers
+//! make sessions of `rustls` themselves.
 //!
 //! ```no_run
-//! # fn accept(tls: &esker_tls::Tls) -> std::sync::Arc<rustls::ServerConfig> {
-//! let mut config = rustls::ServerConfig::clone(&tls.current());
-//! config.alpn_protocols = vec![b"h2".to_vec()];
-//! # std::sync::Arc::new(config) }
+//! # async fn accept(tls: std::sync::Arc<esker_tls::Tls>, stream: tokio::net::TcpStream) {
+//! let acceptor = esker_tls::Acceptor::new(tls, b"h2", b"", 64);
+//! let stream = acceptor.accept(stream).await;
+//! # drop(stream) }
 //! ```
 //!
 //! # Map
 //! `error` what is wrong with a file or a rule; `pem` certificates and keys from files; `suites` versions and
 //! cipher suites by the names that OpenSSL has for them; `session_cache` sessions that clients resume;
-//! `settings` all of that as one configuration; `current` the one that new connections get.
+//! `settings` all of that as one configuration; `current` the one that new connections get; `acceptor`
+//! handshakes, with `handshake_bytes` and `open_handshakes` their bounds.
 
 #![forbid(unsafe_code)]
 
+mod acceptor;
 mod current;
 mod error;
+mod handshake_bytes;
+mod open_handshakes;
 mod pem;
 mod session_cache;
 mod settings;
 mod suites;
 
+pub use acceptor::{Acceptor, HANDSHAKE_LIMIT, HandshakeError, TlsStream};
 pub use current::Tls;
 pub use error::TlsError;
+pub use handshake_bytes::HandshakeBytes;
 pub use session_cache::SessionLimits;
 pub use settings::{ClientCertificates, TlsSettings};

@@ -233,7 +233,11 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "subtle", users: &["esker-redis-commands", "esker-admin"] },
     ThirdParty { name: "syn", users: &["xtask"] },
     ThirdParty { name: "thiserror", users: &["esker-base", "esker-codec"] },
-    ThirdParty { name: "tokio", users: &["esker-server", "esker-grpc", "esker-admin", "esker-cli"] },
+    ThirdParty {
+        name: "tokio",
+        users: &["esker-server", "esker-tls", "esker-grpc", "esker-admin", "esker-cli"],
+    },
+    ThirdParty { name: "tokio-rustls", users: &["esker-tls"] },
     ThirdParty { name: "tokio-stream", users: &["esker-grpc"] },
     ThirdParty { name: "tonic", users: &["esker-grpc", "esker-cli"] },
     ThirdParty { name: "tonic-health", users: &["esker-grpc"] },

@@ -212,7 +212,10 @@ pub(super) const ORDERS: &[Order] = &[
         "glob quoting memory_size redis_conf integer exact_decimal double long_double limits line_search \
         protocol_error request value value_parser writer fuzz",
     ),
-    tree("esker-tls", "error pem suites session_cache settings current"),
+    tree(
+        "esker-tls",
+        "error pem suites session_cache settings current handshake_bytes open_handshakes acceptor",
+    ),
     tree(
         "esker-admin",
         "config access stop sources history readiness json metrics response page shared reports routes connection listener",

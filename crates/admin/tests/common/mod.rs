@@ -13,6 +13,7 @@ use esker::Database;
 use esker_admin::{Config, Listener, Sources, Stop};
 use esker_redis_server::server::Server;
 use esker_redis_store::Store;
+use esker_tls::Tls;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -59,15 +60,24 @@ impl TestServer {
         TestServer::with(name, Config::default())
     }
 
+    /// With TLS.
+    pub(crate) fn with_tls(name: &str, tls: Arc<Tls>) -> TestServer {
+        TestServer::start(name, Config::default(), |listener| listener.with_tls(tls))
+    }
+
     /// With a configuration, but for the port.
     pub(crate) fn with(name: &str, config: Config) -> TestServer {
+        TestServer::start(name, config, |listener| listener)
+    }
+
+    fn start(name: &str, config: Config, prepare: impl FnOnce(Listener) -> Listener) -> TestServer {
         let directory = std::env::temp_dir().join(format!("esker-admin-{name}-{}", std::process::id()));
         std::fs::remove_dir_all(&directory).ok();
         let options = esker::Options::default().memory_budget(32 << 20);
         let database = Database::open_with(&directory, options).unwrap();
         let redis = Arc::new(Server::new(Store::open(database.clone(), 16).unwrap()));
         let config = Config { address: SocketAddr::new(config.address.ip(), 0), ..config };
-        let listener = Listener::bind(config).unwrap();
+        let listener = prepare(Listener::bind(config).unwrap());
         let (address, stop) = (listener.address().unwrap(), listener.stop());
         let sources = Sources::new(database.clone(), &directory).with_redis(Arc::clone(&redis));
         let serve = move || listener.serve(sources);
@@ -111,7 +121,7 @@ impl Drop for TestServer {
 }
 
 /// Reads an answer to the end of the connection.
-pub(crate) fn answer_of(stream: &mut TcpStream) -> Answer {
+pub(crate) fn answer_of(stream: &mut impl Read) -> Answer {
     let mut text = Vec::new();
     stream.read_to_end(&mut text).unwrap();
     let text = String::from_utf8(text).unwrap();

@@ -19,6 +19,9 @@ Examples:
   curl -s 127.0.0.1:8081/metrics
   esker serve --dsl off --redis-conf /etc/redis/redis.conf --port 7000
   esker serve --grpc 127.0.0.1:50051
+  esker serve --grpc 0.0.0.0:50051 --grpc-tls --grpc-token-file /etc/esker/tokens --redis off \\
+      --redis-set tls-cert-file /etc/esker/server.crt --redis-set tls-key-file /etc/esker/server.key \\
+      --redis-set tls-auth-clients no
   SERVER_PORT=9000 esker serve --data /srv/db --load-dir /srv/files --redis off
   printf 'p 1 2\\ng 1\\n' | esker shell --connect 127.0.0.1:8080
 
@@ -49,6 +52,10 @@ pub(crate) struct ServeArgs {
     /// Address for gRPC, or off [default: off]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) grpc: Option<String>,
+    /// Take clients of gRPC with TLS only, by the certificate, the authorities and the rules of the directives
+    /// tls-* (--redis-set tls-cert-file FILE and so on)
+    #[arg(long)]
+    pub(crate) grpc_tls: bool,
     /// File of tokens, one a line: callers of gRPC with one of them may do everything, beside the users of
     /// Redis
     #[arg(long, value_name = "FILE")]
@@ -61,6 +68,9 @@ pub(crate) struct ServeArgs {
     /// with --redis-conf]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) admin: Option<String>,
+    /// Answer HTTP with TLS only, by the same directives tls-* as --grpc-tls
+    #[arg(long)]
+    pub(crate) admin_tls: bool,
     /// Token that requests to --admin must carry, health excepted: the content of this file, 16 bytes at
     /// least. Beyond loopback there must be one
     #[arg(long, value_name = "FILE")]

@@ -74,7 +74,15 @@ impl Served {
 
     pub fn of(database: Database, directory: Directory, config: Config, access: Arc<dyn Access>) -> Served {
         let config = Config { address: SocketAddr::from(([127, 0, 0, 1], 0)), ..config };
-        let listener = Listener::bind(config).unwrap();
+        Served::by(Listener::bind(config).unwrap(), database, directory, access)
+    }
+
+    pub fn by(
+        listener: Listener,
+        database: Database,
+        directory: Directory,
+        access: Arc<dyn Access>,
+    ) -> Served {
         let (address, stop) = (listener.address().unwrap(), listener.stop());
         let thread = std::thread::spawn({
             let database = database.clone();

@@ -15,6 +15,8 @@ pub(super) struct AdminPlan {
     config: Config,
     /// Whether the address is the default one, which another server of this machine may have.
     is_default: bool,
+    /// Whether clients must come with TLS.
+    pub(super) has_tls: bool,
 }
 
 impl AdminPlan {
@@ -27,9 +29,9 @@ impl AdminPlan {
             None => Some((Ipv4Addr::LOCALHOST, DEFAULT_PORT).into()),
         };
         let Some(address) = address else {
-            if args.admin_token_file.is_some() || !args.admin_host.is_empty() {
+            if args.admin_token_file.is_some() || !args.admin_host.is_empty() || args.admin_tls {
                 return Err(Failure::usage(
-                    "--admin-token-file and --admin-host set nothing, because --admin is off",
+                    "--admin-token-file, --admin-host and --admin-tls set nothing, because --admin is off",
                 ));
             }
             return Ok(None);
@@ -44,7 +46,7 @@ impl AdminPlan {
                 format!("--admin {address} can be reached from other machines, which needs a token");
             return Err(Failure::usage(message).advise("name a file with one by --admin-token-file FILE"));
         }
-        Ok(Some(AdminPlan { config, is_default: args.admin.is_none() }))
+        Ok(Some(AdminPlan { config, is_default: args.admin.is_none(), has_tls: args.admin_tls }))
     }
 }
 
@@ -68,15 +70,22 @@ pub(super) fn bind(plan: &AdminPlan) -> Result<Option<Listener>, Failure> {
 /// What the others know of the server while it serves. It ends the server when it is dropped.
 #[derive(Debug)]
 pub(super) struct Serving {
-    pub(super) address: SocketAddr,
+    address: SocketAddr,
+    has_tls: bool,
     pub(super) stop: Stop,
 }
 
 impl Serving {
-    pub(super) fn of(listener: &Listener) -> Result<Serving, Failure> {
+    pub(super) fn of(listener: &Listener, has_tls: bool) -> Result<Serving, Failure> {
         let address = listener.address();
         let address = address.map_err(|error| Failure::system("cannot read an address", &error))?;
-        Ok(Serving { address, stop: listener.stop() })
+        Ok(Serving { address, has_tls, stop: listener.stop() })
+    }
+
+    /// Where the status page is.
+    pub(super) fn url(&self) -> String {
+        let scheme = if self.has_tls { "https" } else { "http" };
+        format!("{scheme}://{}/", self.address)
     }
 }
 

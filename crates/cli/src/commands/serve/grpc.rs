@@ -16,15 +16,17 @@ use std::sync::Arc;
 pub(super) struct GrpcPlan {
     config: Config,
     tokens: Option<Tokens>,
+    /// Whether clients must come with TLS.
+    pub(super) has_tls: bool,
 }
 
 impl GrpcPlan {
     /// What the arguments say, and the files that they name; `None` if it is off.
     pub(super) fn new(args: &ServeArgs) -> Result<Option<GrpcPlan>, Failure> {
         let Some(written) = args.grpc.as_deref().filter(|written| *written != OFF) else {
-            if args.grpc_token_file.is_some() || args.grpc_copies.is_some() {
+            if args.grpc_token_file.is_some() || args.grpc_copies.is_some() || args.grpc_tls {
                 return Err(Failure::usage(
-                    "--grpc-token-file and --grpc-copies say nothing, because --grpc is off",
+                    "--grpc-token-file, --grpc-copies and --grpc-tls say nothing, because --grpc is off",
                 ));
             }
             return Ok(None);
@@ -40,7 +42,7 @@ impl GrpcPlan {
             )));
         }
         let config = Config { address, copies: args.grpc_copies.clone(), ..Config::default() };
-        Ok(Some(GrpcPlan { config, tokens }))
+        Ok(Some(GrpcPlan { config, tokens, has_tls: args.grpc_tls }))
     }
 
     /// Listens; writes are as durable as the options of the database say.

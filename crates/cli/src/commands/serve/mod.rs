@@ -2,7 +2,7 @@
 //!
 //! `file` completes the arguments by a configuration file; `plan` is what they say, decided before anything
 //! is opened; `address` reads addresses; `redis` and `grpc` are the parts of these protocols, `admin` that of
-//! HTTP; `signals` tells the servers to stop.
+//! HTTP; `tls` has the certificates of all; `signals` tells the servers to stop.
 
 mod address;
 mod admin;
@@ -11,6 +11,7 @@ mod grpc;
 mod plan;
 mod redis;
 mod signals;
+mod tls;
 
 pub(crate) use file::complete;
 pub(crate) use plan::Plan;
@@ -79,6 +80,7 @@ pub(crate) fn run(
 /// What `--check-config` prints when nothing is wrong: mistakes were found when the plan was made.
 fn check(global: &Global, plan: &Plan, out: &mut dyn Write) -> Result<Exit, Failure> {
     drop(super::configured(global)?);
+    plan.redis.as_ref().map_or(Ok(()), tls::check)?;
     for warning in plan.warnings() {
         writeln!(out, "warning: {warning}")?;
     }
@@ -94,6 +96,20 @@ struct Bound {
     redis: Option<Listener>,
     grpc: Option<esker_grpc::Listener>,
     admin: Option<esker_admin::Listener>,
+}
+
+impl Bound {
+    /// The same, with TLS where the plan says so.
+    fn with_tls(self, plan: &Plan, server: Option<&Server>) -> Bound {
+        let Some(tls) = tls::present(plan, server) else { return self };
+        let grpc_has_tls = plan.grpc.as_ref().is_some_and(|grpc| grpc.has_tls);
+        let admin_has_tls = plan.admin.as_ref().is_some_and(|admin| admin.has_tls);
+        let with_tls = |listener: esker_grpc::Listener| listener.with_tls(Arc::clone(&tls));
+        let grpc = if grpc_has_tls { self.grpc.map(with_tls) } else { self.grpc };
+        let with_tls = |listener: esker_admin::Listener| listener.with_tls(Arc::clone(&tls));
+        let admin = if admin_has_tls { self.admin.map(with_tls) } else { self.admin };
+        Bound { redis: self.redis, grpc, admin }
+    }
 }
 
 fn serve(
@@ -117,7 +133,9 @@ fn serve(
         Some(server) => sources.with_redis(Arc::clone(server)),
         None => sources,
     };
-    let serving = bound.admin.as_ref().map(Serving::of).transpose()?;
+    let bound = bound.with_tls(plan, server.as_deref());
+    let admin_has_tls = plan.admin.as_ref().is_some_and(|admin| admin.has_tls);
+    let serving = bound.admin.as_ref().map(|admin| Serving::of(admin, admin_has_tls)).transpose()?;
     let redis = plan.redis.as_ref().zip(server.as_deref()).zip(bound.redis);
     let redis = redis.map(|((plan, server), listener)| (plan, server, listener));
     let served = std::thread::scope(|scope| {
@@ -161,7 +179,7 @@ fn serve_all(
             scope.spawn(move || watch(database, interval.max(SHORTEST_INTERVAL), &ended));
         }
         let server = redis.as_ref().map(|(_, server, _)| *server);
-        scope.spawn(move || signals.obey(stops, &|| redis::reload(server)));
+        scope.spawn(move || signals.obey(stops, &|| tls::reload(plan, server)));
         let text = plan.text.clone().map(|config| {
             scope.spawn(move || {
                 let ready = |address| ready.send(address).unwrap_or_default();
@@ -228,11 +246,12 @@ fn tell_ready(
         None => {}
     }
     if let Some(address) = grpc {
-        lines.push_str(&format!("serving {data} by gRPC on {address}\n"));
+        let tls = if plan.grpc.as_ref().is_some_and(|grpc| grpc.has_tls) { " with TLS" } else { "" };
+        lines.push_str(&format!("serving {data} by gRPC{tls} on {address}\n"));
     }
     if let Some(admin) = admin {
-        let address = admin.address;
-        lines.push_str(&format!("serving the status page of {data} on http://{address}/\n"));
+        let url = admin.url();
+        lines.push_str(&format!("serving the status page of {data} on {url}\n"));
     }
     let _result = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
     host::tell_supervisor("READY=1");

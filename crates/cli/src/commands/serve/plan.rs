@@ -3,6 +3,7 @@
 use super::address::{OFF, resolve};
 use super::admin::AdminPlan;
 use super::grpc::GrpcPlan;
+use super::tls;
 use crate::args::{Global, LogFormat, ServeArgs};
 use crate::failure::Failure;
 use crate::host;
@@ -10,10 +11,12 @@ use crate::log::{LogSettings, LogTarget};
 use esker_redis_server::{ListenConfig, StartConfig};
 use esker_server::config::DEFAULT_PORT;
 use esker_server::{Config, LoadDirectory, LoadFiles};
+use esker_tls::Tls;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
@@ -31,6 +34,8 @@ pub(crate) struct Plan {
     pub(super) grpc: Option<GrpcPlan>,
     /// Metrics, health and the status page.
     pub(super) admin: Option<AdminPlan>,
+    /// Certificates and rules of other ports where Redis is off.
+    pub(super) tls: Option<Arc<Tls>>,
     pub(super) watch: Option<Duration>,
     /// Nothing is served: the configuration is checked.
     pub(super) is_check: bool,
@@ -44,6 +49,8 @@ pub(super) struct RedisPlan {
     pub(super) listen: ListenConfig,
     pub(super) databases: u16,
     pub(super) pid_file: Option<PathBuf>,
+    /// Whether ports of other protocols use its certificates.
+    pub(super) others_need_tls: bool,
     /// Whether it was started in the place of redis-server, and writes the lines that are waited for then.
     pub(super) is_stand_in: bool,
 }
@@ -80,16 +87,14 @@ impl Plan {
             false => log_settings(global, args, &config),
         };
         let redis_is_off = args.redis.as_deref() == Some(OFF);
-        if redis_is_off && !args.redis_set.is_empty() {
-            return Err(Failure::usage("--redis-set sets nothing, because --redis is off"));
-        }
+        let tls = if redis_is_off { tls::without_redis(args, &config)? } else { None };
         let redis = if redis_is_off { None } else { Some(redis_plan(config, args)?) };
         let grpc = GrpcPlan::new(args)?;
         if text.is_none() && redis.is_none() && grpc.is_none() {
             return Err(Failure::usage("nothing is to be served: --redis, --dsl and --grpc are off"));
         }
         let admin = AdminPlan::new(args)?;
-        Ok(Plan { data, text, redis, grpc, admin, watch: args.watch, is_check: args.check_config, log })
+        Ok(Plan { data, text, redis, grpc, admin, tls, watch: args.watch, is_check: args.check_config, log })
     }
 
     /// Tells what the configuration says that has no effect.
@@ -162,7 +167,14 @@ fn redis_plan(mut config: StartConfig, args: &ServeArgs) -> Result<RedisPlan, Fa
     }
     let databases = config.databases().map_err(Failure::usage)?;
     let pid_file = config.text("pidfile").map(PathBuf::from);
-    Ok(RedisPlan { config, listen, databases, pid_file, is_stand_in: !args.redis_conf.is_empty() })
+    Ok(RedisPlan {
+        config,
+        listen,
+        databases,
+        pid_file,
+        others_need_tls: tls::is_wanted(args),
+        is_stand_in: !args.redis_conf.is_empty(),
+    })
 }
 
 /// The log: on standard error, or where and how redis-server would write it.

@@ -38,7 +38,7 @@ pub(super) fn prepare(
     server.configure(&plan.config).map_err(Failure::usage)?;
     let failed = |error| Failure::system("cannot read an address", &error);
     let tls = listener.tls_addresses().map_err(failed)?;
-    if !tls.is_empty() {
+    if !tls.is_empty() || plan.others_need_tls {
         server.load_tls().map_err(Failure::usage)?;
     }
     let addresses = [listener.addresses().map_err(failed)?, tls].concat();
@@ -68,16 +68,4 @@ pub(super) fn places(listener: &Listener) -> Vec<String> {
     let tls = listener.tls_addresses().unwrap_or_default().into_iter();
     let tls = tls.map(|address| format!("by the protocol of Redis with TLS on {address}"));
     tcp.chain(unix).map(plain).chain(tls).collect()
-}
-
-/// Reads certificates anew, at a signal. What is wrong with them is logged, and the server goes on with those
-/// that it has.
-pub(super) fn reload(server: Option<&Server>) {
-    match server.map_or(Ok(false), Server::reload_tls) {
-        Ok(true) => tracing::info!("SIGHUP: new connections get the certificates that are in the files now"),
-        Ok(false) => tracing::info!("SIGHUP: there is nothing to read anew, because no address has TLS"),
-        Err(reason) => {
-            tracing::error!("SIGHUP: new connections get the certificates as before, because {reason}");
-        }
-    }
 }
