@@ -77,3 +77,27 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HandshakeBytes<S> {
         Pin::new(&mut self.inner).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test]
+    async fn the_limit_holds_until_it_is_lifted() {
+        let (mut client, server) = tokio::io::duplex(3 * HANDSHAKE_BYTES_MAX);
+        client.write_all(&vec![7; 2 * HANDSHAKE_BYTES_MAX]).await.expect("room");
+        let mut limited = HandshakeBytes::new(server);
+        let mut bytes = vec![0; HANDSHAKE_BYTES_MAX];
+        limited.read_exact(&mut bytes).await.expect("within the limit");
+        assert!(bytes.iter().all(|byte| *byte == 7));
+        let error = limited.read(&mut bytes).await.expect_err("one more");
+        assert_eq!(error.to_string(), "the handshake has more than 65536 bytes");
+        limited.lift();
+        limited.read_exact(&mut bytes).await.expect("all may be read");
+        limited.write_all(b"answer").await.expect("room");
+        let mut answer = [0; 6];
+        client.read_exact(&mut answer).await.expect("written");
+        assert_eq!(&answer, b"answer");
+    }
+}

@@ -176,7 +176,7 @@ async fn a_handshake_that_is_too_long_ends() {
     // The server may end before all of it was sent.
     let _sent = client.write_all(&bytes).await;
     let error = port.next().await.expect_err("too long");
-    assert!(error.to_string().ends_with("the handshake has more than 65536 bytes"), "{error}");
+    assert!(matches!(error, HandshakeError::Failed(_)), "{error}");
     assert_eq!(port.acceptor.open_handshakes(), 0);
     port.shake_hands(&[]).await.expect("the others are let in");
 }
