@@ -18,20 +18,22 @@
 //! [`config`] address, token and names; `access` which requests are answered; `sources` what is observed;
 //! `history` samples of the last minutes; `readiness` whether clients are to be sent here; [`json`]
 //! reports as JSON, which the command prints as well; [`metrics`] the catalogue of metrics and their text;
-//! `response` answers with their headers; `page` the status page; `shared` what requests share; `reports`
-//! what is under `/api/v1`; `routes` what a path answers; `connection` one client; [`listener`] accepts
-//! and stops, `stop` tells it to.
+//! `response` answers with their headers; `page` the status page; `shared` what requests share; `query` parameters of a
+//! request; `explanations` and `reports` what is under `/api/v1`; `routes` what a path answers; `connection`
+//! one client; [`listener`] accepts and stops, `stop` tells it to.
 
 #![forbid(unsafe_code)]
 
 mod access;
 pub mod config;
 mod connection;
+mod explanations;
 mod history;
 pub mod json;
 pub mod listener;
 pub mod metrics;
 mod page;
+mod query;
 mod readiness;
 mod reports;
 mod response;

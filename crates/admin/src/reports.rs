@@ -1,6 +1,7 @@
 //! The reports under `/api/v1`, each a JSON object. The words are those of `esker levels`, `stats` and
 //! `stalls` with `--json`.
 
+use crate::explanations;
 use crate::history::{Sample, number_of};
 use crate::json::{levels, metrics, stalls};
 use crate::readiness::reasons;
@@ -45,7 +46,8 @@ pub(crate) fn named(path: &str) -> Option<Report> {
 }
 
 fn list(_: &Shared) -> Value {
-    let paths = REPORTS.iter().map(|(name, _)| format!("/api/v1/{name}"));
+    let names = REPORTS.iter().map(|(name, _)| *name).chain(explanations::LISTED);
+    let paths = names.map(|name| format!("/api/v1/{name}"));
     json!({ "reports": paths.collect::<Vec<_>>() })
 }
 

@@ -27,6 +27,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
 ];
 
 pub(crate) const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const JSON_TYPE: &str = "application/json";
 pub(crate) const HTML_TYPE: &str = "text/html; charset=utf-8";
 pub(crate) const STYLE_TYPE: &str = "text/css; charset=utf-8";
 pub(crate) const SCRIPT_TYPE: &str = "text/javascript; charset=utf-8";
@@ -43,7 +44,7 @@ pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: impl 
 }
 
 pub(crate) fn json(status: StatusCode, value: &Value) -> Answer {
-    answer(status, "application/json", format!("{value}\n"))
+    answer(status, JSON_TYPE, format!("{value}\n"))
 }
 
 /// An error with a sentence that says what to do.

@@ -1,6 +1,7 @@
 //! What a path answers, and to which requests.
 
 use crate::access::{is_authorized, is_called_rightly};
+use crate::explanations::Question;
 use crate::page;
 use crate::readiness::reasons;
 use crate::reports;
@@ -38,6 +39,7 @@ pub(crate) async fn respond(shared: &Arc<Shared>, request: &Parts) -> Answer {
         "/health/live" => json(StatusCode::OK, &json!({ "status": "live" })),
         "/health/ready" => report(shared, readiness).await,
         "/metrics" => report(shared, metrics).await,
+        path if path.starts_with("/api/v1/explain/") => explanation(shared, path, uri.query()).await,
         path => match (page::file(path), path.strip_prefix("/api/v1").and_then(reports::named)) {
             (Some((content_type, text)), _) => answer(StatusCode::OK, content_type, text),
             (None, Some(made)) => report(shared, move |shared| json(StatusCode::OK, &made(shared))).await,
@@ -57,6 +59,26 @@ async fn report(shared: &Arc<Shared>, made: impl FnOnce(&Shared) -> Answer + Sen
             error(StatusCode::INTERNAL_SERVER_ERROR, "making the report failed; the log says how")
         }
         Err(_) => error(StatusCode::SERVICE_UNAVAILABLE, "the report took longer than ten seconds"),
+    }
+}
+
+/// Explains what a path asks for, once no other explanation is made.
+async fn explanation(shared: &Arc<Shared>, path: &str, query: Option<&str>) -> Answer {
+    let question = path.strip_prefix("/api/v1").and_then(|path| Question::asked(path, query));
+    match question {
+        None => error(StatusCode::NOT_FOUND, "there is no such explanation; /api/v1 lists them"),
+        Some(Err(sentence)) => error(StatusCode::BAD_REQUEST, &sentence),
+        Some(Ok(question)) => match Arc::clone(&shared.explaining).try_acquire_owned() {
+            Err(_) => error(StatusCode::SERVICE_UNAVAILABLE, "another explanation is being made; ask again"),
+            Ok(permit) => {
+                let made = move |shared: &Shared| {
+                    // It is given back when the work ends, also where the client waits no longer.
+                    let _permit = permit;
+                    question.answered(shared)
+                };
+                report(shared, made).await
+            }
+        },
     }
 }
 

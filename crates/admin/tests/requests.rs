@@ -131,3 +131,76 @@ fn every_report_is_an_object_with_the_figures_of_the_database() {
     assert_eq!(server.get("/api/v1/nothing").status, 404);
     assert_eq!(server.get("/api/v1levels").status, 404);
 }
+
+#[test]
+fn explanations_are_those_of_the_library() {
+    let server = TestServer::new("explain");
+    let keyspace = server.database.keyspace("users & more").unwrap();
+    for number in 0..200_u8 {
+        keyspace.put([b'k', number], [7; 50]).unwrap();
+    }
+    server.database.flush().unwrap();
+    let of = "keyspace=users%20%26%20more";
+    let got = server.get(&format!("/api/v1/explain/get?{of}&key=k%07")).json();
+    assert_eq!(got["what"], r#"get "k\x07" in keyspace users & more"#);
+    assert_eq!(got["outcome"], "a value of 50 bytes");
+    assert_eq!(got["figures"]["tables_searched"], 1);
+    let known = keyspace.explain_get(b"k\x07").unwrap().1;
+    let names = |steps: &serde_json::Value| steps.as_array().unwrap().len();
+    assert_eq!(names(&got["steps"]), known.root.steps.len());
+    assert!(got["conclusion"].as_str().unwrap().ends_with('.'));
+    let absent = server.get(&format!("/api/v1/explain/get?{of}&key=%ff%00")).json();
+    assert!(absent["outcome"].as_str().unwrap().starts_with("no value"), "{absent}");
+    for (parameters, entries) in [
+        ("", 200),
+        ("&limit=7", 7),
+        ("&prefix=k%c7", 1),
+        ("&prefix=%ff", 0),
+        ("&start=k%0a&end=k%14", 10),
+        ("&start=k%0a&reverse&limit=100", 100),
+    ] {
+        let scanned = server.get(&format!("/api/v1/explain/scan?{of}{parameters}")).json();
+        assert_eq!(scanned["figures"]["entries_returned"], entries, "{parameters}: {scanned}");
+    }
+    let put = server.get(&format!("/api/v1/explain/put?{of}")).json();
+    assert_eq!(put["what"], "put in keyspace users & more");
+    for what in ["space", "memory", "stall"] {
+        let told = server.get(&format!("/api/v1/explain/{what}")).json();
+        assert!(told["figures"].is_object() && told["conclusion"].is_string(), "{told}");
+    }
+}
+
+#[test]
+fn wrong_questions_are_told_what_is_wrong() {
+    let server = with_token("explain-wrong");
+    assert_eq!(server.get("/api/v1/explain/space").status, 401);
+    let ask = |path: &str| {
+        with_header(
+            &server,
+            "GET",
+            &format!("/api/v1/explain/{path}"),
+            &format!("Authorization: Bearer {TOKEN}"),
+        )
+    };
+    for (path, status, told) in [
+        ("get", 400, "key is missing"),
+        ("get?key=a&key=b", 400, "twice"),
+        ("get?key=%zz", 400, "byte 0"),
+        ("get?key=a&limit=1", 400, "no parameter 'limit'"),
+        ("get?key=a&keyspace=none", 404, "none"),
+        ("get?key=a&keyspace=%ff", 400, "UTF-8"),
+        ("scan?limit=0", 400, "from 1 to 100000"),
+        ("scan?limit=100001", 400, "from 1 to 100000"),
+        ("scan?prefix=a&start=b", 400, "prefix stands for"),
+        ("scan?reverse=perhaps", 400, "neither true nor false"),
+        ("space?keyspace=default", 400, "known are: none"),
+        ("nothing", 404, "/api/v1 lists them"),
+        ("", 404, "/api/v1 lists them"),
+    ] {
+        let answer = ask(path);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(answer.json()["error"].as_str().unwrap().contains(told), "{path}: {answer:?}");
+    }
+    // A range that ends before it begins has no entries.
+    assert_eq!(ask("scan?start=b&end=a").json()["figures"]["entries_returned"], 0);
+}

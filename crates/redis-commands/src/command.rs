@@ -5,7 +5,10 @@ use crate::flags::{Categories, CommandFlags};
 use crate::key_rule::KeyRule;
 use crate::key_spec::{KeyRange, KeySpec};
 
-/// A command or subcommand of Redis 7.0.15.
+/// The group of commands that Redis 7.0.15 does not have, as it names those of modules.
+pub(crate) const EXTENSIONS: &str = "module";
+
+/// A command or subcommand of Redis 7.0.15, or of Esker.
 #[derive(Debug)]
 pub struct Command {
     pub(crate) index: usize,
@@ -34,7 +37,7 @@ pub struct Command {
 pub struct Docs {
     /// One sentence.
     pub summary: &'static str,
-    /// The version of Redis that brought the command.
+    /// The version of Redis that brought the command, or of Esker if it is an extension.
     pub since: &'static str,
     /// The kind of data or work.
     pub group: &'static str,
@@ -137,6 +140,11 @@ impl Command {
     /// What it does with channels; none if it has none.
     pub fn channels(&self) -> Option<Channels> {
         self.channels
+    }
+
+    /// Whether it is Esker's and Redis 7.0.15 does not have it.
+    pub fn is_extension(&self) -> bool {
+        self.docs.group == EXTENSIONS
     }
 
     /// Its documentation.

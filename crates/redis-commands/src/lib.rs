@@ -1,4 +1,4 @@
-//! The commands of Redis 7.0.15 as data, without input or output.
+//! The commands of Redis 7.0.15 as data, and those of Esker beside them, without input or output.
 //!
 //! A server looks a command up ([`find`], [`resolve`]), asks which of its arguments are keys ([`keys()`]) and
 //! channels ([`Channels`]), and whether a user may run it ([`acl`]). It answers `COMMAND` from the same table

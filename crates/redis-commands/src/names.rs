@@ -36,6 +36,12 @@ impl fmt::Display for RenameError {
 impl std::error::Error for RenameError {}
 
 impl Names {
+    /// The names that Redis 7.0.15 has: Esker's own commands have none.
+    pub fn of_redis() -> Self {
+        let own = table::top_level().filter(|command| command.is_extension());
+        Self { changed: own.map(|command| (command.name().as_bytes().into(), None)).collect() }
+    }
+
     /// Gives a command another name, or none if `new` is empty.
     ///
     /// ```

@@ -71,10 +71,10 @@ fn assert_same(ours: Reply, theirs: Reply, version: u8, what: &str) {
 fn every_command_is_described_as_by_redis() {
     let Some(server) = Server::redis(&[]) else { return };
     let mut client = Commands::connect(&server, 3);
-    assert_same(describe::all(&Names::default()), client.call(&["COMMAND"]), 3, "COMMAND");
-    assert_eq!(describe::count(&Names::default()), client.call(&["COMMAND", "COUNT"]));
+    assert_same(describe::all(&Names::of_redis()), client.call(&["COMMAND"]), 3, "COMMAND");
+    assert_eq!(describe::count(&Names::of_redis()), client.call(&["COMMAND", "COUNT"]));
     assert_same(
-        describe::docs::<&str>(&Names::default(), &[]),
+        describe::docs::<&str>(&Names::of_redis(), &[]),
         client.call(&["COMMAND", "DOCS"]),
         3,
         "COMMAND DOCS",
@@ -87,12 +87,12 @@ fn single_commands_are_described_with_the_same_bytes() {
     let Some(server) = Server::redis(&[]) else { return };
     for version in [2, 3] {
         let mut client = Commands::connect(&server, version);
-        for command in table::all() {
+        for command in table::all().iter().filter(|command| !command.is_extension()) {
             let name = command.name();
             let notes = command.key_specs().iter().any(|spec| spec.note.is_some());
             if command.subcommands().is_empty() && !notes {
                 client.call(&["COMMAND", "INFO", name]);
-                let ours = encoded(&describe::info(&Names::default(), &[name]), version);
+                let ours = encoded(&describe::info(&Names::of_redis(), &[name]), version);
                 assert!(ours == client.client.raw(), "{name} in version {version}");
             }
         }
@@ -100,13 +100,13 @@ fn single_commands_are_described_with_the_same_bytes() {
             let request = [&["COMMAND", "INFO"], names].concat();
             client.call(&request);
             assert_eq!(
-                encoded(&describe::info(&Names::default(), names), version),
+                encoded(&describe::info(&Names::of_redis(), names), version),
                 client.client.raw(),
                 "{names:?}"
             );
         }
         assert_same(
-            describe::docs(&Names::default(), &["nope", "hset", "x|y", "Config|SET"]),
+            describe::docs(&Names::of_redis(), &["nope", "hset", "x|y", "Config|SET"]),
             {
                 let mut three = Commands::connect(&server, 3);
                 three.call(&["COMMAND", "DOCS", "nope", "hset", "x|y", "Config|SET"])
@@ -117,12 +117,32 @@ fn single_commands_are_described_with_the_same_bytes() {
     }
 }
 
+fn bulk(text: &'static str) -> Reply {
+    Reply::Bulk(text.as_bytes().into())
+}
+
+/// What Redis does not have is told as Redis tells of the commands of modules.
+#[test]
+fn commands_of_our_own_are_described_beside_those_of_redis() {
+    let of_redis = table::top_level().filter(|command| !command.is_extension()).count();
+    assert_eq!(describe::count(&Names::of_redis()), Reply::Integer(of_redis as i64));
+    assert_eq!(describe::count(&Names::default()), Reply::Integer(of_redis as i64 + 1));
+    let get = ["esker.explain|get"];
+    let Reply::Array(told) = describe::info(&Names::default(), &get) else { panic!("an array") };
+    assert!(matches!(&told[0], Reply::Array(parts) if parts[0] == bulk("esker.explain|get")));
+    let Reply::Map(docs) = describe::docs(&Names::default(), &get) else { panic!("a map") };
+    assert_eq!(value_of(&docs[0].1, b"group"), Some(&bulk("module")));
+    let keys = describe::getkeys(&Names::default(), &["esker.explain", "GET", "k", "JSON"], false);
+    assert_eq!(keys, Reply::Array(vec![bulk("k")]));
+    assert_eq!(describe::info(&Names::of_redis(), &get), Reply::Array(vec![Reply::Null]));
+}
+
 /// Where Redis gives a formula alone, ours is the same; where it gives a sentence, ours has the same formula.
 #[test]
 fn complexities_have_the_formulas_of_redis() {
     let Some(server) = Server::redis(&[]) else { return };
     let mut client = Commands::connect(&server, 3);
-    for command in table::all() {
+    for command in table::all().iter().filter(|command| !command.is_extension()) {
         let Reply::Map(docs) = client.call(&["COMMAND", "DOCS", command.name()]) else { panic!("a map") };
         let theirs = match value_of(&docs[0].1, b"complexity") {
             Some(Reply::Bulk(text)) => String::from_utf8_lossy(text).into_owned(),
@@ -166,7 +186,7 @@ fn lists_and_their_filters_name_the_same_commands() {
     for options in cases {
         let request = [&["COMMAND", "LIST"], &options[..]].concat();
         assert_eq!(
-            names(describe::list(&Names::default(), &options)),
+            names(describe::list(&Names::of_redis(), &options)),
             names(client.call(&request)),
             "{options:?}"
         );

@@ -12,6 +12,7 @@ pub(crate) mod databases;
 pub(crate) mod debug;
 pub(crate) mod dump;
 pub(crate) mod expiry;
+pub(crate) mod explain;
 pub(crate) mod geo;
 pub(crate) mod hashes;
 pub(crate) mod hyperloglog;
@@ -64,6 +65,7 @@ const FAMILIES: &[Family] = &[
     debug::COMMANDS,
     dump::COMMANDS,
     expiry::COMMANDS,
+    explain::COMMANDS,
     geo::COMMANDS,
     hashes::COMMANDS,
     hyperloglog::COMMANDS,

@@ -5,6 +5,7 @@
 mod common;
 
 use common::TestServer;
+use esker_redis_server::StartConfig;
 use esker_redis_testkit::{Client, ExpectKind, Random, Server};
 use esker_resp::value::Value;
 
@@ -170,6 +171,8 @@ fn comparable(value: Value) -> Value {
     match value {
         Value::Bulk(text) => {
             let mut words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
+            // What Redis does not have.
+            words.retain(|word| !word.starts_with(b"+esker.") && !word.starts_with(b"-esker."));
             words.sort_unstable();
             Value::Bulk(words.join(&b' '))
         }
@@ -247,7 +250,13 @@ impl Pair {
 
 fn servers(name: &str) -> Option<(Server, Server)> {
     let redis = Server::redis(&[])?;
-    Some((redis, TestServer::new(name).listening(&[])))
+    let ours = TestServer::new(name);
+    // What Redis does not have would be counted.
+    let mut config = StartConfig::default();
+    let words = ["--rename-command", "esker.explain", ""].map(|word| word.as_bytes().to_vec());
+    config.add_words(&words).expect("there is such a command");
+    ours.server().configure(&config).expect("right");
+    Some((redis, ours.listening(&[])))
 }
 
 #[test]

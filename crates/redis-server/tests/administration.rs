@@ -3,6 +3,7 @@
 mod common;
 
 use common::TestServer;
+use esker_redis_server::StartConfig;
 use esker_redis_server::local_client::LocalClient;
 use esker_redis_testkit::{Client, ExpectKind, Server};
 use esker_resp::value::Value;
@@ -25,10 +26,19 @@ fn sorted_names(reply: Value) -> Vec<Vec<u8>> {
     names
 }
 
+/// Takes away what Redis does not have, so that lists and counts of commands can be compared.
+fn without_own_commands() -> StartConfig {
+    let mut config = StartConfig::default();
+    let words = ["--rename-command", "esker.explain", ""].map(|word| word.as_bytes().to_vec());
+    config.add_words(&words).expect("there is such a command");
+    config
+}
+
 /// Calls `with` with clients of both servers, once in either protocol.
 fn in_both_protocols(name: &str, with: impl Fn(&mut Client, &mut LocalClient<'_>, u8)) {
     let Some(redis) = Server::redis(&[]) else { return };
     let esker = TestServer::new(name);
+    esker.server().configure(&without_own_commands()).expect("right");
     for protocol in [2, 3] {
         let (mut theirs, mut ours) = (redis.connect(), esker.client());
         theirs.hello(protocol);

@@ -22,6 +22,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("copy", "O(1) while the value lies in the record of its key; elements are copied one by one"),
     ("debug", "see below"),
     ("del", "O(1) for each key: elements are deleted in the background"),
+    ("esker.explain", "Esker's own, see above"),
     ("expire*", "a record of its own for each expiry; expired within 100 ms"),
     ("failover", "error: there are no replicas"),
     ("flushall", "O(1)"),

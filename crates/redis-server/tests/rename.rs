@@ -101,6 +101,10 @@ fn commands_have_the_names_that_the_configuration_gives_them() {
         config.add_words(&words).expect("there is such a command");
         settings.extend(["--rename-command", old, new]);
     }
+    // What Redis does not have would be counted.
+    config
+        .add_words(&["--rename-command", "esker.explain", ""].map(|word| word.as_bytes().to_vec()))
+        .expect("ours");
     let server = TestServer::new("rename");
     server.server().configure(&config).expect("right");
     while_served(&server, 2, |address| {

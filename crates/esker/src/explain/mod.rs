@@ -28,11 +28,13 @@
 mod directory;
 mod figure;
 mod get;
+mod json;
 mod memory;
 mod model;
 mod put;
 mod read_figures;
 mod scan;
+mod shortened;
 mod space;
 mod stall;
 mod text;
@@ -118,6 +120,22 @@ impl Step {
 
     fn measure(&self, figure: Figure) -> Option<&Measure> {
         self.measures.iter().find(|measure| measure.figure == figure)
+    }
+}
+
+impl Explanation {
+    /// The explanation as a JSON object, on one line: `what`, `outcome`, the measured `figures` and those
+    /// `expected` by name, `steps` with the same members, and the `conclusion`.
+    pub fn to_json(&self) -> String {
+        json::written(self)
+    }
+
+    /// The same with at most `most` steps within each step: of more, those with the smallest first figures
+    /// become one step, which has the sums of their figures.
+    #[must_use]
+    pub fn shortened(mut self, most: usize) -> Explanation {
+        shortened::shorten(&mut self.root, most.max(1));
+        self
     }
 }
 

@@ -5,7 +5,7 @@ use crate::flags::Categories;
 use crate::table;
 use std::sync::LazyLock;
 
-/// Words of 64 bits: room for 512 commands and subcommands, of which Redis 7.0 has 366.
+/// Words of 64 bits: room for 512 commands and subcommands, of which Redis 7.0 has 366 and Esker 8 of its own.
 const WORDS: usize = 8;
 
 /// A set of commands and subcommands.
@@ -63,6 +63,8 @@ pub(super) struct Category {
     pub(super) name: &'static str,
     /// The commands of the category.
     pub(super) members: CommandSet,
+    /// Those that Redis has as well. Users are described by them, so that it is as in Redis.
+    pub(super) of_redis: CommandSet,
     /// What a rule about the category sets: the members and all subcommands of members.
     pub(super) reach: CommandSet,
 }
@@ -70,12 +72,13 @@ pub(super) struct Category {
 /// All categories, in the order in which Redis lists them.
 pub(super) static CATEGORIES: LazyLock<Vec<Category>> = LazyLock::new(|| {
     let category = |(name, flag): &(&'static str, Categories)| {
-        let (mut members, mut reach) = (CommandSet::default(), CommandSet::default());
+        let [mut members, mut of_redis, mut reach] = [CommandSet::default(); 3];
         for command in table::all().iter().filter(|command| command.categories().contains(*flag)) {
             members.set(command, true);
+            of_redis.set(command, !command.is_extension());
             reach.set_whole(command, true);
         }
-        Category { name, members, reach }
+        Category { name, members, of_redis, reach }
     };
     Categories::NAMES.iter().map(category).collect()
 });

@@ -35,7 +35,7 @@ pub(super) fn command_rules(selector: &Selector) -> Vec<u8> {
 
 fn best_category(unused: &[&Category], left: &CommandSet, adding: bool) -> Option<usize> {
     let judged = unused.iter().enumerate().map(|(at, category)| {
-        let (inside, outside) = left.count_in(&category.members);
+        let (inside, outside) = left.count_in(&category.of_redis);
         if adding { (at, inside, outside) } else { (at, outside, inside) }
     });
     let useful = judged.filter(|(_, right, wrong)| right > wrong);

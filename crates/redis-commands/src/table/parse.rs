@@ -3,13 +3,13 @@
 
 use super::argument;
 use crate::channel::Channels;
-use crate::command::{Command, Deprecated, Docs};
+use crate::command::{Command, Deprecated, Docs, EXTENSIONS};
 use crate::flags::{Categories, CommandFlags, KeyFlags};
 use crate::key_rule::KeyRule;
 use crate::key_spec::{Begin, Extent, KeyRange, KeySpec};
 
 /// The groups and their texts.
-const GROUPS: [(&str, &str); 16] = [
+const GROUPS: [(&str, &str); 17] = [
     ("bitmap", include_str!("bitmap.txt")),
     ("cluster", include_str!("cluster.txt")),
     ("connection", include_str!("connection.txt")),
@@ -26,6 +26,7 @@ const GROUPS: [(&str, &str); 16] = [
     ("stream", include_str!("stream.txt")),
     ("string", include_str!("string.txt")),
     ("transactions", include_str!("transactions.txt")),
+    (EXTENSIONS, include_str!("esker.txt")),
 ];
 
 /// All commands of all groups.

@@ -23,9 +23,7 @@ impl Generator {
     pub(super) fn new(groups: &[String]) -> Self {
         let in_groups =
             |command: &Command| groups.is_empty() || groups.iter().any(|group| group == command.docs().group);
-        let commands = table::all().iter().filter(|command| {
-            command.subcommands().is_empty() && !is_excluded(command.name()) && in_groups(command)
-        });
+        let commands = table::all().iter().filter(|command| may_be_sent(command) && in_groups(command));
         Self { commands: commands.collect(), shapes: shapes::of_groups(groups) }
     }
 
@@ -74,6 +72,11 @@ impl Generator {
     }
 }
 
+/// Whether requests of the command can be compared with Redis.
+fn may_be_sent(command: &Command) -> bool {
+    command.subcommands().is_empty() && !command.is_extension() && !is_excluded(command.name())
+}
+
 /// Some requests of each command of the table that may be sent, by the documentation or by shapes.
 pub(super) fn of_each_command(random: &mut Random) -> Vec<Request> {
     let by_hand = [
@@ -87,9 +90,7 @@ pub(super) fn of_each_command(random: &mut Random) -> Vec<Request> {
         "COMMAND GETKEYS GET a",
         "COMMAND GETKEYSANDFLAGS GET a",
     ];
-    let commands = table::all()
-        .iter()
-        .filter(|command| command.subcommands().is_empty() && !is_excluded(command.name()));
+    let commands = table::all().iter().filter(|command| may_be_sent(command));
     let requests = commands.flat_map(|command| {
         let requests = (0..20).map(|_| arguments::documented(random, command));
         requests.filter(|request| is_safe(request)).collect::<Vec<_>>()
