@@ -18,9 +18,9 @@
 //! [`config`] address, token and names; `access` which requests are answered; `sources` what is observed;
 //! `history` samples of the last minutes; `readiness` whether clients are to be sent here; [`json`]
 //! reports as JSON, which the command prints as well; [`metrics`] the catalogue of metrics and their text;
-//! `response` answers with their headers; `page` the status page; `shared` what requests share; `query` parameters of a
-//! request; `explanations` and `reports` what is under `/api/v1`; `routes` what a path answers; `connection`
-//! one client; [`listener`] accepts and stops, `stop` tells it to.
+//! `response` answers with their headers; `page` the status page; `shared` what requests share; `query` the
+//! parameters of a request; `explanations` and `reports` what is under `/api/v1`; `routes` what a path
+//! answers; `connection` one client; [`listener`] accepts and stops, `stop` tells it to.
 
 #![forbid(unsafe_code)]
 

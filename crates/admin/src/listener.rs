@@ -18,7 +18,8 @@ use tokio::time::MissedTickBehavior;
 /// request and an answer at most.
 pub const MAX_CONNECTIONS: usize = 64;
 
-/// Handshakes of TLS at a time; one more ends the oldest. Clients that are through have the other connections.
+/// Handshakes of TLS at a time; one more ends the oldest. Clients that are through have the other
+/// connections.
 const HANDSHAKES: usize = MAX_CONNECTIONS / 4;
 
 /// The name of HTTP/1.1 in a handshake.

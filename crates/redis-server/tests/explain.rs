@@ -1,4 +1,4 @@
-//! ESKER.EXPLAIN: what it tells of keys, walks, space, memory and stalls, and who may ask.
+//! ESKER.EXPLAIN: what it tells of keys, walks, space, memory and stalls, and which users may ask.
 
 mod common;
 

@@ -8,7 +8,8 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an answer may take. No test waits so long for a server that works, whatever else the machine does.
+/// How long an answer may take. No test waits so long for a server that works, whatever else the machine
+/// does.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client's side of a connection.

@@ -52,8 +52,8 @@ pub(crate) struct ServeArgs {
     /// Address for gRPC, or off [default: off]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) grpc: Option<String>,
-    /// Take clients of gRPC with TLS only, by the certificate, the authorities and the rules of the directives
-    /// tls-* (--redis-set tls-cert-file FILE and so on)
+    /// Take clients of gRPC with TLS only, by the certificate, the authorities and the rules of the
+    /// directives tls-* (--redis-set tls-cert-file FILE and so on)
     #[arg(long)]
     pub(crate) grpc_tls: bool,
     /// File of tokens, one a line: callers of gRPC with one of them may do everything, beside the users of

@@ -5,7 +5,8 @@ use crate::flags::Categories;
 use crate::table;
 use std::sync::LazyLock;
 
-/// Words of 64 bits: room for 512 commands and subcommands, of which Redis 7.0 has 366 and Esker 8 of its own.
+/// Words of 64 bits: room for 512 commands and subcommands, of which Redis 7.0 has 366 and Esker 8 of its
+/// own.
 const WORDS: usize = 8;
 
 /// A set of commands and subcommands.

@@ -1,4 +1,5 @@
-//! TLS of the ports: one certificate with its rules, of the directives of Redis, for all protocols that want it.
+//! TLS of the ports: one certificate with its rules, of the directives of Redis, for all protocols that want
+//! it.
 //!
 //! Where Redis is served its server has them, so CONFIG SET and SIGHUP change all ports at once and as one.
 //! Where it is not, they are of the configuration alone.
