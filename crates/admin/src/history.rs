@@ -67,6 +67,14 @@ impl History {
         self.add(totals, metrics.memory.used_bytes(), write_state(&stalls), sources.now_ms());
     }
 
+    /// The same, unless the last sample is younger than this.
+    pub(crate) fn sample_after(&self, age: Duration, sources: &Sources) {
+        let last = self.0.lock().last.as_ref().map(|last| last.at);
+        if last.is_none_or(|last| sources.uptime().saturating_sub(last) >= age) {
+            self.sample(sources);
+        }
+    }
+
     fn add(&self, now: Totals, used_bytes: u64, write_state: u8, at_ms: u64) {
         let mut state = self.0.lock();
         state.stopped_since = (write_state == STOPPED).then(|| state.stopped_since.unwrap_or(now.at));

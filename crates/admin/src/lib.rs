@@ -9,18 +9,20 @@
 //!   answered by an error, except for health, which tells no more than a word for each reason.
 //! * HA2. A request whose `Host` is a name that was not allowed is refused: a page of another site, whose
 //!   name leads to this machine, reads nothing (DNS rebinding). Addresses cannot be such names.
-//! * HA3. No request changes anything: GET and HEAD are answered, bodies are not read.
+//! * HA3. No request changes anything: GET and HEAD are answered, bodies are not read, and what makes texts
+//!   only reads.
 //! * HA4. What clients can hold is bounded: connections, handshakes, bytes of a request's head, the time for
 //!   it, the life of a connection, and reports that are made at a time.
 //! * HA5. Reports are made by threads of their own, so `/health/live` answers while one waits for a lock.
 //!
 //! # Map
-//! [`config`] address, token and names; `access` which requests are answered; `sources` what is observed;
-//! `history` samples of the last minutes; `readiness` whether clients are to be sent here; [`json`]
-//! reports as JSON, which the command prints as well; [`metrics`] the catalogue of metrics and their text;
-//! `response` answers with their headers; `page` the status page; `shared` what requests share; `query` the
-//! parameters of a request; `explanations` and `reports` what is under `/api/v1`; `routes` what a path
-//! answers; `connection` one client; [`listener`] accepts and stops, `stop` tells it to.
+//! [`config`] address, token and names; `access` which requests are answered; `texts` reports as the command
+//! prints them; `sources` what is observed; `history` samples of the last minutes; `readiness` whether
+//! clients are to be sent here; [`json`] reports as JSON, which the command prints as well; [`metrics`] the
+//! catalogue of metrics and their text; `response` answers with their headers; `page` the status page;
+//! `shared` what requests share; `query` the parameters of a request; `explanations` and `reports` what is
+//! under `/api/v1`; `observer` the same without a listener; `routes` what a path answers; `connection` one
+//! client; [`listener`] accepts and stops, `stop` tells it to.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +34,7 @@ mod history;
 pub mod json;
 pub mod listener;
 pub mod metrics;
+mod observer;
 mod page;
 mod query;
 mod readiness;
@@ -41,8 +44,12 @@ mod routes;
 mod shared;
 mod sources;
 mod stop;
+mod texts;
 
 pub use config::{Config, Token};
 pub use listener::Listener;
+pub use observer::Observer;
+pub use response::MARK;
 pub use sources::Sources;
 pub use stop::Stop;
+pub use texts::{Refusal, Texts};

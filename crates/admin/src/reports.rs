@@ -53,7 +53,7 @@ fn list(_: &Shared) -> Value {
 
 /// All that the page shows, of one moment. Of more keyspaces than a page has room for, the largest and those
 /// whose writes are held back most.
-fn status(shared: &Shared) -> Value {
+pub(crate) fn status(shared: &Shared) -> Value {
     let parts: [(&str, Report); 10] = [
         ("info", info),
         ("levels", largest_levels),
@@ -81,6 +81,7 @@ fn info(shared: &Shared) -> Value {
         "visible_seqno": metrics.visible_seqno.get(),
         "durable_seqno": metrics.durable_seqno.get(),
         "log_bytes": metrics.log.live_bytes,
+        "totals": metrics::totals(&metrics),
         "not_ready": reasons.collect::<Vec<_>>(),
         "read_only_cause": metrics.read_only_cause,
         "background_errors": metrics.background_errors.iter().map(ToString::to_string).collect::<Vec<_>>(),

@@ -16,8 +16,12 @@ pub(crate) type Answer = Response<Full<Bytes>>;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The header by which a client knows this server, and its value, the version of the paths.
+pub const MARK: (&str, &str) = ("esker-admin", "1");
+
 /// Headers of every answer. Figures are of the moment, and belong to no other site.
-const HEADERS: [(HeaderName, &str); 6] = [
+const HEADERS: [(HeaderName, &str); 7] = [
+    (HeaderName::from_static(MARK.0), MARK.1),
     (CACHE_CONTROL, "no-store"),
     (CONTENT_SECURITY_POLICY, POLICY),
     (REFERRER_POLICY, "no-referrer"),
@@ -28,6 +32,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
 
 pub(crate) const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(crate) const JSON_TYPE: &str = "application/json";
+pub(crate) const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 pub(crate) const HTML_TYPE: &str = "text/html; charset=utf-8";
 pub(crate) const STYLE_TYPE: &str = "text/css; charset=utf-8";
 pub(crate) const SCRIPT_TYPE: &str = "text/javascript; charset=utf-8";

@@ -6,8 +6,9 @@ use crate::page;
 use crate::readiness::reasons;
 use crate::reports;
 
-use crate::response::{Answer, METRICS_TYPE, answer, error, json};
+use crate::response::{Answer, METRICS_TYPE, TEXT_TYPE, answer, error, json};
 use crate::shared::Shared;
+use crate::texts::{Refusal, options};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use serde_json::json;
@@ -16,6 +17,9 @@ use std::time::Duration;
 
 /// How long a report may take. It reads counters, and waits for locks that writers hold for microseconds.
 const REPORT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Where the texts of reports are.
+const TEXTS: &str = "/api/v1/text/";
 
 /// Answers a request.
 pub(crate) async fn respond(shared: &Arc<Shared>, request: &Parts) -> Answer {
@@ -40,6 +44,10 @@ pub(crate) async fn respond(shared: &Arc<Shared>, request: &Parts) -> Answer {
         "/health/ready" => report(shared, readiness).await,
         "/metrics" => report(shared, metrics).await,
         path if path.starts_with("/api/v1/explain/") => explanation(shared, path, uri.query()).await,
+        path if let Some(words) = path.strip_prefix(TEXTS) => {
+            let (words, query) = (words.to_owned(), uri.query().unwrap_or_default().to_owned());
+            report(shared, move |shared| text(shared, &words, &query)).await
+        }
         path => match (page::file(path), path.strip_prefix("/api/v1").and_then(reports::named)) {
             (Some((content_type, text)), _) => answer(StatusCode::OK, content_type, text),
             (None, Some(made)) => report(shared, move |shared| json(StatusCode::OK, &made(shared))).await,
@@ -84,6 +92,24 @@ async fn explanation(shared: &Arc<Shared>, path: &str, query: Option<&str>) -> A
 
 fn metrics(shared: &Shared) -> Answer {
     answer(StatusCode::OK, METRICS_TYPE, crate::metrics::scrape(&shared.sources))
+}
+
+/// The text for the words of a path and its query, or why there is none.
+fn text(shared: &Shared, words: &str, query: &str) -> Answer {
+    let Some(options) = options(query) else {
+        return error(StatusCode::BAD_REQUEST, "the query is no percent-encoded UTF-8");
+    };
+    let Some(texts) = shared.sources.texts() else {
+        return error(StatusCode::NOT_FOUND, "this process makes no texts of reports");
+    };
+    let words: Vec<&str> = words.split('/').collect();
+    match texts.text(shared.sources.database(), &words, &options) {
+        Ok(text) => answer(StatusCode::OK, TEXT_TYPE, text),
+        Err(Refusal { sentence, exit_code: None }) => error(StatusCode::NOT_FOUND, &sentence),
+        Err(Refusal { sentence, exit_code }) => {
+            json(StatusCode::BAD_REQUEST, &json!({ "error": sentence, "exit_code": exit_code }))
+        }
+    }
 }
 
 fn readiness(shared: &Shared) -> Answer {

@@ -1,5 +1,6 @@
 //! What is observed: the database, its directory, and the server of the Redis protocol if there is one.
 
+use crate::texts::Texts;
 use esker::Database;
 use esker::parts::env::{Clock, FileSystem, StdFileSystem, SystemClock};
 use esker_redis_server::server::Server;
@@ -13,6 +14,7 @@ pub struct Sources {
     database: Database,
     directory: PathBuf,
     redis: Option<Arc<Server>>,
+    texts: Option<Arc<dyn Texts>>,
     clock: Arc<SystemClock>,
     started_ns: u64,
 }
@@ -22,13 +24,23 @@ impl Sources {
     pub fn new(database: Database, directory: impl Into<PathBuf>) -> Self {
         let clock = Arc::new(SystemClock::new());
         let started_ns = clock.monotonic_ns();
-        Self { database, directory: directory.into(), redis: None, clock, started_ns }
+        Self { database, directory: directory.into(), redis: None, texts: None, clock, started_ns }
     }
 
     /// The same, with a server of the Redis protocol.
     #[must_use]
     pub fn with_redis(self, server: Arc<Server>) -> Self {
         Self { redis: Some(server), ..self }
+    }
+
+    /// The same, with texts of reports.
+    #[must_use]
+    pub fn with_texts(self, texts: Arc<dyn Texts>) -> Self {
+        Self { texts: Some(texts), ..self }
+    }
+
+    pub(crate) fn texts(&self) -> Option<&dyn Texts> {
+        self.texts.as_deref()
     }
 
     pub(crate) fn database(&self) -> &Database {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Answer, TestServer};
-use esker_admin::{Config, Listener, Token};
+use esker_admin::{Config, Listener, Observer, Sources, Token};
 use esker_redis_server::local_client::LocalClient;
 
 const TOKEN: &str = "0123456789abcdef";
@@ -96,6 +96,44 @@ fn nothing_is_changed_and_nothing_may_be_embedded() {
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     assert_eq!(answer.header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn texts_are_asked_for_by_words_and_options() {
+    let server = TestServer::new("texts");
+    let told = server.get("/api/v1/text/explain/space?keyspace=a%20b&json");
+    assert_eq!((told.status, told.header("content-type")), (200, Some("text/plain; charset=utf-8")));
+    let expected = r#"["explain", "space"] [("keyspace", Some("a b")), ("json", None)] Some("default")"#;
+    assert_eq!(told.body.trim_end(), expected);
+    assert_eq!(told.header("esker-admin"), Some("1"), "by which clients know the server");
+    let wrong = server.get("/api/v1/text/wrong");
+    assert_eq!((wrong.status, wrong.json()["exit_code"].as_u64()), (400, Some(2)));
+    assert!(wrong.json()["error"].as_str().is_some_and(|error| error.contains("refused")));
+    assert_eq!(server.get("/api/v1/text/unknown").status, 404);
+    assert_eq!(server.get("/api/v1/text/levels?a=%f").status, 400);
+    assert_eq!(server.get("/api/v1/text").status, 404);
+    let posted = with_header(&server, "POST", "/api/v1/text/levels", "Content-Length: 0");
+    assert_eq!(posted.status, 405);
+    let guarded = with_token("texts-token");
+    let refused = guarded.get("/api/v1/text/levels");
+    assert_eq!((refused.status, refused.header("esker-admin")), (401, Some("1")));
+    assert!(!refused.body.contains("levels"), "{refused:?}");
+}
+
+#[test]
+fn an_observer_tells_what_the_status_tells() {
+    let server = TestServer::new("observer");
+    let mut client = LocalClient::new(&server.redis);
+    client.request(&["SET", "a", "1"]);
+    let sources = Sources::new(server.database.clone(), "/").with_redis(server.redis.clone());
+    let observer = Observer::new(sources);
+    let (observed, told) = (observer.status(), server.get("/api/v1/status").json());
+    let names = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&observed), names(&told));
+    assert_eq!(names(&observed["info"]), names(&told["info"]));
+    assert_eq!(observed["info"]["redis"], told["info"]["redis"]);
+    assert_eq!(observed["info"]["totals"], told["info"]["totals"]);
+    assert!(told["info"]["totals"]["entries"].as_u64() > Some(0), "{told}");
 }
 
 #[test]

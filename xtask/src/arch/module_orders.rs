@@ -218,8 +218,8 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-admin",
-        "config access stop sources history readiness json metrics response page shared query explanations reports routes \
-        connection listener",
+        "config access stop texts sources history readiness json metrics response page shared query explanations \
+         reports observer routes connection listener",
     ),
     tree(
         "esker-server",

@@ -70,6 +70,21 @@ pub fn metrics(metrics: &Metrics, open_readers: &[OpenReader]) -> Value {
     })
 }
 
+/// Totals from which two moments give rates, and the share of reads that the block cache answered.
+pub(crate) fn totals(metrics: &Metrics) -> Value {
+    let cache = metrics.cache.total();
+    json!({
+        "entries": metrics.entries,
+        "user_bytes": metrics.user_bytes,
+        "delays": metrics.delays,
+        "delay_ms": milliseconds(metrics.delay_time),
+        "stalls": metrics.stalls,
+        "stall_ms": milliseconds(metrics.stall_time),
+        "cache_hits": cache.hits,
+        "cache_misses": cache.misses,
+    })
+}
+
 /// The memory budget and its use.
 pub fn memory_of(memory: &MemoryMetrics) -> Value {
     json!({

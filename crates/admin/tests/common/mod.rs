@@ -10,7 +10,7 @@
 pub(crate) mod exposition;
 
 use esker::Database;
-use esker_admin::{Config, Listener, Sources, Stop};
+use esker_admin::{Config, Listener, Refusal, Sources, Stop, Texts};
 use esker_redis_server::server::Server;
 use esker_redis_store::Store;
 use esker_tls::Tls;
@@ -54,6 +54,26 @@ impl Answer {
     }
 }
 
+/// Answers what it was asked; the word `wrong` is refused, and `unknown` is no text.
+#[derive(Debug)]
+struct Echo;
+
+impl Texts for Echo {
+    fn text(
+        &self,
+        database: &Database,
+        words: &[&str],
+        options: &[(String, Option<String>)],
+    ) -> Result<String, Refusal> {
+        let refusal = |exit_code| Refusal { sentence: format!("{words:?} is refused"), exit_code };
+        match words {
+            ["wrong"] => Err(refusal(Some(2))),
+            ["unknown"] => Err(refusal(None)),
+            _ => Ok(format!("{words:?} {options:?} {:?}\n", database.keyspaces().first())),
+        }
+    }
+}
+
 impl TestServer {
     /// `name` must be unique among the tests.
     pub(crate) fn new(name: &str) -> TestServer {
@@ -80,6 +100,7 @@ impl TestServer {
         let listener = prepare(Listener::bind(config).unwrap());
         let (address, stop) = (listener.address().unwrap(), listener.stop());
         let sources = Sources::new(database.clone(), &directory).with_redis(Arc::clone(&redis));
+        let sources = sources.with_texts(Arc::new(Echo));
         let serve = move || listener.serve(sources);
         let serving = std::thread::Builder::new().name("test-admin".to_owned()).spawn(serve).unwrap();
         TestServer { directory, database, redis, address, stop, serving: Some(serving) }
