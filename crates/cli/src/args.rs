@@ -12,11 +12,13 @@ mod ingest;
 mod keyspaces;
 mod merging;
 mod options;
+mod over_http;
 mod pages;
 mod repair;
 mod serve;
 mod simulate;
 mod strategy;
+mod top;
 
 pub(crate) use advise::AdviseArgs;
 pub(crate) use changes::ChangesArgs;
@@ -33,11 +35,13 @@ pub(crate) use ingest::{BuildTableArgs, IngestArgs};
 pub(crate) use keyspaces::KeyspacesArgs;
 pub(crate) use merging::{AppendArgs, IncrArgs};
 pub(crate) use options::OptionsArgs;
+pub(crate) use over_http::{OVER_HTTP, refusal_over_http};
 pub(crate) use pages::{CompletionsArgs, ManArgs};
 pub(crate) use repair::{RepairArgs, VerifyArgs};
 pub(crate) use serve::{LogFormat, ServeArgs};
 pub(crate) use simulate::SimulateArgs;
 pub(crate) use strategy::StrategyArgs;
+pub(crate) use top::TopArgs;
 
 use crate::failure::EXIT_CODES;
 use crate::format::{Format, parse_bytes, parse_duration};
@@ -76,9 +80,13 @@ pub(crate) struct Global {
     #[arg(long, visible_alias = "db", global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Let the process that has the database open execute the command: PATH is its control socket, or the
-    /// directory of the database. Of `shell` also HOST:PORT of a server of the text protocol
+    /// directory of the database. Commands that report, such as `stats` and `top`, also take HOST:PORT of
+    /// `serve --admin`; `shell` that of a server of the text protocol
     #[arg(long, global = true, value_name = "PATH", value_parser = Connect::parse)]
     pub(crate) connect: Option<Connect>,
+    /// File with the token of `serve --admin-token-file` [default: the variable ESKER_ADMIN_TOKEN]
+    #[arg(long, global = true, value_name = "FILE", requires = "connect")]
+    pub(crate) token_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
     /// File with options, in the form of `esker options --toml`; the command line takes precedence
@@ -87,7 +95,8 @@ pub(crate) struct Global {
     /// Memory budget of the database, such as 256MiB [default: a quarter of the available memory]
     #[arg(long, global = true, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
-    /// Log level for standard error: off, error, warn, info, debug or trace [default: warn; of `serve` info]
+    /// Log level for standard error: off, error, warn, info, debug or trace [default: warn; of `serve` info,
+    /// of `top` off]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub(crate) log: Option<LevelFilter>,
 }
@@ -146,6 +155,7 @@ impl Global {
 pub(crate) enum Command {
     Serve(Box<ServeArgs>),
     Shell(ShellArgs),
+    Top(TopArgs),
     #[command(flatten)]
     Data(DataCommand),
     Backup(BackupArgs),
@@ -168,7 +178,11 @@ impl Command {
     /// Whether it works on a database that another process has open.
     pub(crate) fn can_be_shared(&self) -> bool {
         match self {
-            Command::Data(_) | Command::Import(_) | Command::Exec(_) | Command::Shell(_) => true,
+            Command::Data(_)
+            | Command::Import(_)
+            | Command::Exec(_)
+            | Command::Shell(_)
+            | Command::Top(_) => true,
             Command::Backup(args) => matches!(args.command, BackupCommand::Create(_)),
             _ => false,
         }
@@ -434,11 +448,13 @@ pub(crate) struct DumpArgs {
 /// the tables that each searched; estimated space amplification; runs; compaction debt; and how long writers
 /// were stopped.
 ///
-/// The counters are those of this process. `esker serve --watch` shows those of a server.
+/// The counters are those of the process that has the database open. `esker serve --watch` shows those of a
+/// server as they change, and so does `esker top`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   esker stats --data ./esker-data
+  esker stats --connect 127.0.0.1:8081
   esker stats --watch 1s --count 60")]
 pub(crate) struct StatsArgs {
     /// Print a line for each interval, such as 1s or 500ms; the database is opened for writing, so that its

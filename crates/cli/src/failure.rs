@@ -97,6 +97,11 @@ impl Failure {
         Failure { code: SYSTEM, message: message.into(), advice: None, is_locked: false }
     }
 
+    /// What another process would have printed and ended with.
+    pub(crate) fn told(code: u8, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into(), advice: None, is_locked: false }
+    }
+
     /// An experiment found something else than its page says.
     pub(crate) fn finding(message: impl Into<String>) -> Failure {
         Failure { code: FINDING, message: message.into(), advice: None, is_locked: false }
@@ -145,6 +150,12 @@ impl Failure {
         let mut message = Vec::new();
         self.report(&mut message);
         (self.code, message)
+    }
+
+    /// The sentence, and the advice in a line of its own; and the exit code.
+    pub(crate) fn sentence_and_code(self) -> (String, u8) {
+        let advice = self.advice.map(|advice| format!("\n  {advice}")).unwrap_or_default();
+        (format!("{}{advice}", self.message), self.code)
     }
 
     /// Whether another process has the database open.

@@ -5,7 +5,8 @@
 //! each command; `records` reads and writes the files of `load` and `dump`; `shell` is the prompt;
 //! [`failure`] turns errors into a sentence, advice and an exit code; only [`host`] and [`output`] touch the
 //! user's files, terminal and environment, and [`log`] writes the log, in
-//! the form of [`log_lines`], limited by [`log_limit`]; [`shared`] executes commands of other processes.
+//! the form of [`log_lines`], limited by [`log_limit`]; [`shared`] executes commands of other processes, and
+//! [`http_client`] asks a server.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ mod embedded;
 mod failure;
 mod format;
 mod host;
+mod http_client;
 mod interrupt;
 mod json;
 mod log;
@@ -58,9 +60,15 @@ pub fn main() -> ExitCode {
         Err(failure) => return failure.report(&mut host::stderr()),
     };
     let mut out = host::stdout();
-    let result = match cli.global.connect.as_ref().and_then(Connect::socket) {
-        Some(path) => forward_to(&cli, path, &mut out),
-        None => {
+    let result = match (&cli.command, &cli.global.connect) {
+        // It draws here, whatever tells it the figures.
+        (Command::Top(_), _) => run(&cli, serve.as_ref(), &mut out).map(ExitCode::from),
+        (_, Some(Connect::Socket(path))) => forward_to(&cli, path, &mut out),
+        (Command::Data(_), Some(Connect::Server(address))) => {
+            let asked = commands::over_http::run(&cli.global, address, &matches, &mut out);
+            asked.map(ExitCode::from)
+        }
+        _ => {
             let result = run(&cli, serve.as_ref(), &mut out);
             result.map(ExitCode::from).or_else(|failure| forward(&cli, failure, &mut out))
         }
@@ -114,7 +122,9 @@ fn prepare(cli: &Cli) -> Result<(Option<Plan>, LogSettings), Failure> {
         let log = plan.log.clone();
         return Ok((Some(plan), log));
     }
-    Ok((None, LogSettings::plain(cli.global.log.unwrap_or(LevelFilter::WARN))))
+    // Lines of the log would stand between the figures of a dashboard until it is drawn anew.
+    let otherwise = if matches!(cli.command, Command::Top(_)) { LevelFilter::OFF } else { LevelFilter::WARN };
+    Ok((None, LogSettings::plain(cli.global.log.unwrap_or(otherwise))))
 }
 
 fn run(cli: &Cli, serve: Option<&Plan>, out: &mut dyn Write) -> Result<Exit, Failure> {
@@ -125,6 +135,7 @@ fn run(cli: &Cli, serve: Option<&Plan>, out: &mut dyn Write) -> Result<Exit, Fai
     match &cli.command {
         Command::Serve(_) => Err(Failure::defect("`serve` has no plan")),
         Command::Shell(args) => shell::run(global, args, shared::run, out),
+        Command::Top(args) => commands::top::run(global, args, shared::run, out),
         Command::Data(command) => commands::run_alone(global, command, out),
         Command::Backup(args) => commands::copies::backup(global, &args.command, out),
         Command::Restore(args) => commands::copies::restore(global, args, out),

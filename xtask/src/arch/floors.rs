@@ -167,9 +167,9 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "hdrhistogram", users: &["esker-bench"] },
     ThirdParty { name: "http", users: &["esker-grpc"] },
     ThirdParty { name: "http-body", users: &["esker-grpc"] },
-    ThirdParty { name: "http-body-util", users: &["esker-admin"] },
-    ThirdParty { name: "hyper", users: &["esker-grpc", "esker-admin"] },
-    ThirdParty { name: "hyper-util", users: &["esker-grpc", "esker-admin"] },
+    ThirdParty { name: "http-body-util", users: &["esker-admin", "esker-cli"] },
+    ThirdParty { name: "hyper", users: &["esker-grpc", "esker-admin", "esker-cli"] },
+    ThirdParty { name: "hyper-util", users: &["esker-grpc", "esker-admin", "esker-cli"] },
     ThirdParty { name: "indicatif", users: &["esker-cli"] },
     ThirdParty { name: "io-uring", users: &["esker-env"] },
     ThirdParty { name: "libc", users: &["esker-env"] },
@@ -215,6 +215,7 @@ pub(super) const THIRD_PARTY: &[ThirdParty] = &[
     ThirdParty { name: "protox", users: &["xtask"] },
     ThirdParty { name: "quick_cache", users: &["esker-cache"] },
     ThirdParty { name: "rapidhash", users: &["esker-experiments"] },
+    ThirdParty { name: "ratatui", users: &["esker-cli"] },
     // Certificates of tests.
     ThirdParty { name: "rcgen", users: &["esker-redis-testkit"] },
     // A client that applications use; no product code.

@@ -242,7 +242,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-cli",
-        "failure format args log log_lines log_limit output host config_file caller interrupt json records control commands shell shared embedded",
+        "failure format args log log_lines log_limit output host config_file caller interrupt json records http_client control commands shell shared embedded",
     ),
     tree(
         "esker-testkit",

@@ -1,11 +1,11 @@
 //! `--connect`: where a command is executed instead of here.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What `--connect` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Connect {
-    /// A server of the text protocol, for the shell.
+    /// A server: of the text protocol for the shell, else over HTTP.
     Server(String),
     /// The control socket of a process that has a database open, or the directory of that database.
     Socket(PathBuf),
@@ -22,14 +22,6 @@ impl Connect {
                 Ok(Connect::Server(text.to_owned()))
             }
             _ => Err("write HOST:PORT, or a path with a slash, such as ./esker-data".to_owned()),
-        }
-    }
-
-    /// The socket or directory.
-    pub(crate) fn socket(&self) -> Option<&Path> {
-        match self {
-            Connect::Server(_) => None,
-            Connect::Socket(path) => Some(path),
         }
     }
 }

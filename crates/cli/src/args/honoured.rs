@@ -4,7 +4,10 @@
 //! grammar. Without this table a mistyped intention (`serve --keyspace users`) would run and do something
 //! else.
 
-use super::{BackupCommand, Cli, Command, Connect, DataCommand, ExplainCommand, Global, ShapeArgs};
+use super::{
+    BackupCommand, Cli, Command, Connect, DataCommand, ExplainCommand, Global, OVER_HTTP, ShapeArgs,
+    refusal_over_http,
+};
 use Flag::{Config, Data, Json, Key, Keyspace, Memory, Value};
 
 /// A global option that not every command honours; `--log` is honoured by all.
@@ -40,16 +43,26 @@ const OPEN: &[Flag] = &[Data, Config, Memory];
 pub(crate) fn check(cli: &Cli) -> Result<(), String> {
     let given = given_globals(&cli.global).chain(given_shape(&cli.global.shape));
     let (command, connect) = (&cli.command, cli.global.connect.as_ref());
+    let asks_http = matches!(connect, Some(Connect::Server(_))) && !matches!(command, Command::Shell(_));
+    if cli.global.token_file.is_some() && !asks_http {
+        return Err("--token-file is for reports of --connect HOST:PORT".to_owned());
+    }
     match (command, connect) {
         (_, None) => refuse_ignored(given, command_name(command), |flag| is_honoured(command, flag)),
         (Command::Shell(_), Some(Connect::Server(_))) => {
             refuse_ignored(given, "shell --connect HOST:PORT", |flag| flag == Json)
         }
-        (_, Some(Connect::Server(address))) => Err(format!(
-            "`{}` is executed over a control socket: --connect takes its path or the directory of the database, \
-             not {address}; `shell` talks to a server at HOST:PORT",
-            command_name(command)
-        )),
+        (_, Some(Connect::Server(address))) => match refusal_over_http(command) {
+            None => {
+                let name = format!("{} --connect HOST:PORT", command_name(command));
+                refuse_ignored(given, &name, |flag| !OPEN.contains(&flag) && is_honoured(command, flag))
+            }
+            Some(reason) => Err(format!(
+                "`{}` cannot ask {address}: {reason}; over a control socket it can be executed, --connect takes \
+                 its path or the directory of the database; over HTTP there are {OVER_HTTP}, and top",
+                command_name(command)
+            )),
+        },
         (Command::Shell(args), Some(Connect::Socket(_))) if args.remote.is_given() => {
             Err("--timing and --wait are for a server at HOST:PORT".to_owned())
         }
@@ -103,6 +116,7 @@ fn is_honoured(command: &Command, flag: Flag) -> bool {
         Command::Data(DataCommand::Verify(_)) => &[Data, Json],
         Command::Data(command) => return OPEN.contains(&flag) || of_data(command).contains(&flag),
         Command::Shell(_) => &[Data, Config, Memory, Keyspace, Key, Value, Json],
+        Command::Top(_) => &[Data, Config, Memory, Keyspace, Json],
         Command::Serve(_) | Command::Exec(_) => OPEN,
         Command::Backup(args) => match &args.command {
             BackupCommand::Create(_) => &[Data, Config, Memory, Json],
@@ -156,6 +170,7 @@ fn command_name(command: &Command) -> &'static str {
         Command::Data(command) => data_name(command),
         Command::Serve(_) => "serve",
         Command::Shell(_) => "shell",
+        Command::Top(_) => "top",
         Command::Backup(_) => "backup",
         Command::Restore(_) => "restore",
         Command::Repair(_) => "repair",
@@ -264,9 +279,15 @@ mod tests {
 
     #[test]
     fn a_server_is_for_the_shell_and_its_options_are_for_a_server() {
-        assert!(
-            checked("esker stats --connect 127.0.0.1:8080").expect_err("no shell").contains("control socket")
-        );
+        for line in ["get a", "compact", "stats --watch 1s", "advise --apply", "explain get a", "verify"] {
+            let refused = checked(&format!("esker {line} --connect 127.0.0.1:8081")).expect_err(line);
+            assert!(refused.contains("control socket"), "{line}: {refused}");
+        }
+        for line in ["stats", "levels --tables", "stalls", "advise --writes 1", "explain space", "top --once"]
+        {
+            assert_eq!(checked(&format!("esker {line} --connect 127.0.0.1:8081 --token-file f")), Ok(()));
+            assert!(checked(&format!("esker {line} --connect ./d --token-file f")).is_err(), "{line}");
+        }
         assert!(checked("esker shell --connect ./d --timing").expect_err("no server").contains("--timing"));
     }
 

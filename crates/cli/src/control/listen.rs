@@ -1,11 +1,13 @@
 //! The listening side of the control socket: executes the commands of other processes.
 
 use super::frame::{self, Kind};
+use super::held::Held;
 use super::request::Request;
 use super::socket_path::SocketPath;
 use crate::caller::{Caller, Remote};
 use crate::failure::{Exit, Failure, SYSTEM_CODE};
 use esker::Database;
+use esker_admin::Sources;
 use rustix::net::{RecvFlags, sockopt};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
@@ -29,7 +31,7 @@ const OUTPUT_BYTES: usize = 64 << 10;
 const NEW_SOCKET_NAME: &str = "control.sock.new";
 
 /// Executes a command line on an open database, for another process.
-pub(crate) type SharedRun = fn(&Database, &[OsString], Caller, &mut dyn Write) -> Result<Exit, Failure>;
+pub(crate) type SharedRun = fn(&Held, &[OsString], Caller, &mut dyn Write) -> Result<Exit, Failure>;
 
 /// The control socket of an open database. Dropping it ends the socket and the connections.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ pub(crate) struct ControlListener {
 
 #[derive(Debug)]
 struct Shared {
-    database: Database,
+    held: Held,
     run: SharedRun,
     is_stopped: AtomicBool,
     running: AtomicUsize,
@@ -54,7 +56,7 @@ impl ControlListener {
         let directory = directory.canonicalize()?;
         let listener = bind(&directory)?;
         let shared = Arc::new(Shared {
-            database: database.clone(),
+            held: Held::new(database),
             run,
             is_stopped: AtomicBool::new(false),
             running: AtomicUsize::new(0),
@@ -63,6 +65,11 @@ impl ControlListener {
         let of_thread = Arc::clone(&shared);
         start("esker-control", move || of_thread.accept(&listener))?;
         Ok(ControlListener { directory, shared })
+    }
+
+    /// From now on commands that observe the database tell of these sources.
+    pub(crate) fn observe(&self, sources: Sources) {
+        self.shared.held.observe(sources);
     }
 }
 
@@ -152,7 +159,7 @@ impl Shared {
                 let caller = Arc::new(Connected { request, stream: Mutex::new(stream.try_clone()?) });
                 let mut out = BufWriter::with_capacity(OUTPUT_BYTES, CallersOutput(Arc::clone(&caller)));
                 let arguments = &Arc::clone(&caller).request.arguments;
-                let result = (self.run)(&self.database, arguments, Caller::remote(caller), &mut out);
+                let result = (self.run)(&self.held, arguments, Caller::remote(caller), &mut out);
                 let result = result.and_then(|exit| out.flush().map(|()| exit).map_err(Failure::from));
                 // What could not be written has been told, or its reader is gone.
                 let _unwritten = out.into_parts();

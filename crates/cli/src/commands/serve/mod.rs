@@ -16,9 +16,10 @@ mod tls;
 pub(crate) use file::complete;
 pub(crate) use plan::Plan;
 
+use super::report_texts::ReportTexts;
 use super::watch::Watch;
 use crate::args::Global;
-use crate::control::listen::SharedRun;
+use crate::control::listen::{ControlListener, SharedRun};
 use crate::failure::{Exit, Failure};
 use crate::host;
 use admin::Serving;
@@ -68,7 +69,7 @@ pub(crate) fn run(
     let global = Global { data: Some(plan.data.clone()), ..global.clone() };
     let database = super::open(&global, |options| options)?;
     let control = super::listen(&global, &database, shared);
-    let served = serve(plan, signals, bound, &database, out);
+    let served = serve(plan, signals, bound, &database, control.as_ref(), out);
     drop(control);
     host::tell_supervisor("STOPPING=1");
     let closed = database.close();
@@ -117,6 +118,7 @@ fn serve(
     signals: Signals,
     bound: Bound,
     database: &Database,
+    control: Option<&ControlListener>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let (server, pid_file) = match (&plan.redis, &bound.redis) {
@@ -128,11 +130,14 @@ fn serve(
     };
     let access =
         plan.grpc.as_ref().map(|grpc| grpc.access(server.clone(), bound.grpc.as_ref())).transpose()?;
-    let sources = Sources::new(database.clone(), &plan.data);
+    let sources = Sources::new(database.clone(), &plan.data).with_texts(Arc::new(ReportTexts));
     let sources = match &server {
         Some(server) => sources.with_redis(Arc::clone(server)),
         None => sources,
     };
+    if let Some(control) = control {
+        control.observe(sources.clone());
+    }
     let bound = bound.with_tls(plan, server.as_deref());
     let admin_has_tls = plan.admin.as_ref().is_some_and(|admin| admin.has_tls);
     let serving = bound.admin.as_ref().map(|admin| Serving::of(admin, admin_has_tls)).transpose()?;
