@@ -84,36 +84,41 @@ impl Abilities {
 /// Records that are written together.
 #[derive(Default)]
 pub(crate) struct Batch {
-    key_bytes: usize,
-    value_bytes: usize,
-    keys: Vec<u8>,
-    values: Vec<u8>,
+    /// Keys and values in turn.
+    bytes: Vec<u8>,
+    /// Where each key and its value end.
+    ends: Vec<(usize, usize)>,
 }
 
 impl Batch {
-    /// Clears it, for records of these lengths.
-    pub(crate) fn clear(&mut self, key_bytes: usize, value_bytes: usize) {
-        (self.key_bytes, self.value_bytes) = (key_bytes, value_bytes);
-        self.keys.clear();
-        self.values.clear();
+    /// Clears it, and keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
     }
 
     /// Adds a key, and returns the buffer for its value.
-    pub(crate) fn push(&mut self, key: &[u8]) -> &mut [u8] {
-        self.keys.extend_from_slice(key);
-        let start = self.values.len();
-        self.values.resize(start + self.value_bytes, 0);
-        &mut self.values[start..]
+    pub(crate) fn push(&mut self, key: &[u8], value_bytes: usize) -> &mut [u8] {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        let value_end = key_end + value_bytes;
+        self.bytes.resize(value_end, 0);
+        self.ends.push((key_end, value_end));
+        &mut self.bytes[key_end..]
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.keys.len() / self.key_bytes.max(1)
+        self.ends.len()
     }
 
     /// The records in the order of their addition.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let values = self.values.chunks_exact(self.value_bytes.max(1));
-        self.keys.chunks_exact(self.key_bytes.max(1)).zip(values)
+        let mut start = 0;
+        self.ends.iter().map(move |&(key_end, value_end)| {
+            let record = (&self.bytes[start..key_end], &self.bytes[key_end..value_end]);
+            start = value_end;
+            record
+        })
     }
 }
 

@@ -31,9 +31,11 @@ pub(crate) struct Record {
     pub(crate) threads: usize,
     /// Records of the data set.
     pub(crate) records: u64,
-    /// Bytes of a key.
+    /// Forms of keys and values that have many lengths, in words.
+    pub(crate) shape: String,
+    /// Bytes of a key; the mean where they differ.
     pub(crate) key_bytes: usize,
-    /// Bytes of a value.
+    /// Bytes of a value; the mean where they differ.
     pub(crate) value_bytes: usize,
     /// Bytes of cache that engines were given.
     pub(crate) cache_bytes: u64,

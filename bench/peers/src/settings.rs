@@ -1,6 +1,6 @@
 //! Settings of the run of one engine.
 
-use crate::data::{GAP_BITS, KEY_BYTES, VALUE_BYTES};
+use crate::data::{Data, GAP_BITS, KEY_BYTES, KeyForm, VALUE_BYTES, ValueForm};
 use crate::engine::{Durability, EngineSettings, Result};
 use clap::Args;
 use std::path::PathBuf;
@@ -27,15 +27,25 @@ pub(crate) struct RunSettings {
     /// Records of the data set.
     #[arg(short = 'n', long, default_value_t = 2_000_000)]
     pub(crate) records: u64,
-    /// Bytes of a key, 8 to 64.
+    /// Form of keys.
+    #[arg(long, value_enum, default_value_t = KeyForm::Numbered)]
+    pub(crate) keys: KeyForm,
+    /// Form of values.
+    #[arg(long, value_enum, default_value_t = ValueForm::Half)]
+    pub(crate) values: ValueForm,
+    /// Bytes of a key that is a number, 8 to 64.
     #[arg(long, default_value_t = 16)]
     pub(crate) key_bytes: usize,
-    /// Bytes of a value, from 8 on.
+    /// Bytes of a half-compressible value, from 8 on.
     #[arg(long, default_value_t = 100)]
     pub(crate) value_bytes: usize,
-    /// Bits of the gaps between keys, 1 to 32: 1 makes them dense, more leave random gaps.
+    /// Bits of the gaps between keys that are numbers, 1 to 32: 1 makes them dense, more leave random gaps.
     #[arg(long, default_value_t = 1)]
     pub(crate) gap_bits: u32,
+    /// The records are a log: they are filled in ascending order, and then, instead of updates, the newest
+    /// are appended and read, and the oldest deleted.
+    #[arg(long)]
+    pub(crate) log: bool,
     /// MiB of cache.
     #[arg(long, default_value_t = 1024)]
     pub(crate) cache_mib: u64,
@@ -55,7 +65,8 @@ pub(crate) struct RunSettings {
     /// Records of a batch.
     #[arg(long, default_value_t = 1_000)]
     pub(crate) batch: u64,
-    /// Numbers of threads for gets, random fill and mixed; the first is that of the fill that others use.
+    /// Numbers of threads for gets, random fill, mixed, overwriting and logs; the first is that of the fill
+    /// that others use.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     pub(crate) threads: Vec<usize>,
     /// Entries that a short scan passes.
@@ -121,12 +132,39 @@ impl RunSettings {
         Ok(())
     }
 
-    pub(crate) fn engine_settings(&self, durability: Durability) -> EngineSettings {
+    /// Keys and values of these forms and lengths.
+    pub(crate) fn data(&self) -> Data {
+        let data = Data::new(self.key_bytes, self.value_bytes, self.seed).with_gaps(self.gap_bits);
+        let data = match self.keys {
+            KeyForm::Numbered => data,
+            KeyForm::Text => data.with_text_keys(self.seed),
+        };
+        match self.values {
+            ValueForm::Half => data,
+            ValueForm::Json => data.with_json_values(self.seed),
+        }
+    }
+
+    /// The forms of keys and values in words; empty where all have one length.
+    pub(crate) fn shape(&self) -> String {
+        let keys = match self.keys {
+            KeyForm::Numbered => None,
+            KeyForm::Text => Some("text keys"),
+        };
+        let values = match self.values {
+            ValueForm::Half => None,
+            ValueForm::Json => Some("JSON values"),
+        };
+        keys.into_iter().chain(values).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Settings of a store for records of this length.
+    pub(crate) fn engine_settings(&self, durability: Durability, record_bytes: usize) -> EngineSettings {
         EngineSettings {
             cache_bytes: self.cache_mib << 20,
             memtable_bytes: self.memtable_mib << 20,
             durability,
-            expected_bytes: self.records * (self.key_bytes + self.value_bytes) as u64,
+            expected_bytes: self.records * record_bytes as u64,
         }
     }
 

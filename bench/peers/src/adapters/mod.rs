@@ -97,7 +97,7 @@ const GETS: &[&str] = &["get_uniform", "get_zipf", "get_absent", "multi_get_32",
 const SCANS: &[&str] = &["scan_forward", "scan_backward", "seek_100"];
 /// Writes that need not survive a power cut.
 #[cfg(any(feature = "lmdb", feature = "rocksdb", feature = "speedb"))]
-const WRITES: &[&str] = &["fill_seq", "fill_batch", "fill_random", "overwrite", "delete"];
+const WRITES: &[&str] = &["fill_seq", "fill_batch", "fill_random", "overwrite", "delete", "log_append"];
 
 const fn store(name: &'static str, about: &'static str, open: Open) -> Adapter {
     Adapter { name, about, role: Role::Store, open }

@@ -47,13 +47,15 @@ impl Bench {
     /// The fill whose data all later workloads use.
     pub(super) fn main_fill(&mut self) -> Result<Box<dyn Engine>> {
         let threads = self.settings.threads[0];
-        let (engine, mut record) = self.fill("fill_random", Order::Random, threads)?;
+        let (name, order) =
+            if self.settings.log { ("fill_seq", Order::Ascending) } else { ("fill_random", Order::Random) };
+        let (engine, mut record) = self.fill(name, order, threads)?;
         if record.is_cut_short {
-            self.complete(engine.as_ref(), &record)?;
+            self.complete(engine.as_ref(), &record, order)?;
             record.note = "completed by batches".to_owned();
             self.settle();
         }
-        if self.selects("fill_random") {
+        if self.selects(name) {
             self.emit(record)?;
         }
         Ok(engine)
@@ -80,8 +82,7 @@ impl Bench {
     fn fill(&mut self, name: &str, order: Order, threads: usize) -> Result<(Box<dyn Engine>, Record)> {
         let engine = self.open_empty(Durability::Process)?;
         let (data, records, batch_records) = (&self.data, self.settings.records, self.settings.batch);
-        let random = Permutation::new(records, self.settings.seed);
-        let record_at = |place: u64| if order == Order::Ascending { place } else { random.at(place) };
+        let record_at = self.record_at(order);
         let put = |session: &mut dyn Session, place: u64, _: &mut Tally| {
             let mut key = [0; KEY_BUFFER_BYTES];
             let record = record_at(place);
@@ -91,7 +92,7 @@ impl Bench {
             let places = number * batch_records..((number + 1) * batch_records).min(records);
             tally.items += places.end - places.start;
             BATCH.with_borrow_mut(|batch| {
-                data.fill_batch(batch, places.map(record_at));
+                data.fill_batch(batch, places.map(&record_at));
                 session.write_batch(batch)
             })
         };
@@ -110,9 +111,15 @@ impl Bench {
         Ok((engine, record))
     }
 
-    /// Writes the records that a fill cut short did not reach.
-    fn complete(&self, engine: &dyn Engine, filled: &Record) -> Result<()> {
+    /// The record that a fill in this order writes at a place.
+    fn record_at(&self, order: Order) -> impl Fn(u64) -> u64 + Sync + use<> {
         let random = Permutation::new(self.settings.records, self.settings.seed);
+        move |place| if order == Order::Ascending { place } else { random.at(place) }
+    }
+
+    /// Writes the records that a fill cut short did not reach.
+    fn complete(&self, engine: &dyn Engine, filled: &Record, order: Order) -> Result<()> {
+        let record_at = self.record_at(order);
         let threads = filled.threads as u64;
         // With several threads it is unknown where each stopped; writing all again is safe.
         let done = if threads == 1 { filled.count } else { 0 };
@@ -121,7 +128,7 @@ impl Bench {
         let mut place = done;
         while place < self.settings.records {
             let end = (place + self.settings.batch).min(self.settings.records);
-            self.data.fill_batch(&mut batch, (place..end).map(|place| random.at(place)));
+            self.data.fill_batch(&mut batch, (place..end).map(&record_at));
             session.write_batch(&batch)?;
             place = end;
         }

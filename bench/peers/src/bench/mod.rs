@@ -3,10 +3,12 @@
 //! First come the fills, each into an empty directory. The last fill, by one thread in random order, leaves
 //! the data of all later workloads: reads before any update, because updates of hot keys slow scans down;
 //! then YCSB, of which E runs before and after A; then overwriting, reopening, and at the very end deletes,
-//! after which the whole content is counted. Every answer is checked while it is measured.
+//! after which the whole content is counted. Records that are a log are filled in ascending order, and what
+//! comes after the scans is appending and deleting at its ends. Every answer is checked while it is measured.
 
 mod drive;
 mod fill;
+mod logs;
 mod points;
 mod reopen;
 mod scans;
@@ -45,6 +47,8 @@ pub(crate) struct Bench {
     settings: RunSettings,
     adapter: &'static Adapter,
     data: Data,
+    /// Mean lengths of keys and values.
+    mean_bytes: (usize, usize),
     zipf: OnceCell<Zipf>,
     /// The directory of the store.
     home: PathBuf,
@@ -64,13 +68,13 @@ impl Bench {
     pub(crate) fn new(settings: RunSettings) -> Result<Bench> {
         settings.check()?;
         let adapter = adapters::find(&settings.engine)?;
-        let data =
-            Data::new(settings.key_bytes, settings.value_bytes, settings.seed).with_gaps(settings.gap_bits);
+        let data = settings.data();
+        let mean_bytes = (data.mean_key_bytes(settings.records), data.mean_value_bytes());
         let home = settings.data.join(format!("{}-{}", settings.engine, settings.configuration));
         let run = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let (zipf, version) = (OnceCell::new(), String::new());
         let chosen_bytes = Cell::default();
-        Ok(Bench { settings, adapter, data, zipf, home, version, run, errors: 0, chosen_bytes })
+        Ok(Bench { settings, adapter, data, mean_bytes, zipf, home, version, run, errors: 0, chosen_bytes })
     }
 
     /// Runs all workloads, and returns the number of wrong results.
@@ -80,7 +84,9 @@ impl Bench {
     pub(crate) fn run(&mut self) -> Result<u64> {
         let start = Instant::now();
         let anonymous_mib = process::anonymous_mib();
-        self.separate_fills()?;
+        if !self.settings.log {
+            self.separate_fills()?;
+        }
         let mut engine = self.main_fill()?;
         let abilities = engine.abilities();
         if let Some(record) = self.copy_all(engine.as_ref())? {
@@ -94,17 +100,25 @@ impl Bench {
             self.warm(engine.as_ref())?;
             self.points(engine.as_ref())?;
             self.scans(engine.as_ref(), live)?;
-            live += self.ycsb(engine.as_ref())?;
-            self.mixed(engine.as_mut())?;
         }
-        self.overwrites(engine.as_ref())?;
+        if self.settings.log {
+            self.logs(engine.as_mut())?;
+        } else {
+            if abilities.reads {
+                live += self.ycsb(engine.as_ref())?;
+                self.mixed(engine.as_mut())?;
+            }
+            self.overwrites(engine.as_ref())?;
+        }
         let note = format!("{anonymous_mib:.0} MiB of it at the start of the program");
         self.emit_value("memory_end", process::anonymous_mib(), "MiB", &note)?;
-        if abilities.persists {
-            engine = self.reopen(engine)?;
-        }
-        if abilities.reads {
-            self.deletes(engine.as_ref(), live)?;
+        if !self.settings.log {
+            if abilities.persists {
+                engine = self.reopen(engine)?;
+            }
+            if abilities.reads {
+                self.deletes(engine.as_ref(), live)?;
+            }
         }
         engine.close()?;
         self.remove_home()?;
@@ -140,7 +154,8 @@ impl Bench {
     }
 
     fn open(&self, durability: Durability) -> Result<Box<dyn Engine>> {
-        self.adapter.open(&self.home, &self.settings.engine_settings(durability))
+        let record_bytes = self.mean_bytes.0 + self.mean_bytes.1;
+        self.adapter.open(&self.home, &self.settings.engine_settings(durability, record_bytes))
     }
 
     /// An empty store.
@@ -197,8 +212,9 @@ impl Bench {
             workload: workload.to_owned(),
             threads,
             records: settings.records,
-            key_bytes: settings.key_bytes,
-            value_bytes: settings.value_bytes,
+            shape: settings.shape(),
+            key_bytes: self.mean_bytes.0,
+            value_bytes: self.mean_bytes.1,
             cache_bytes: settings.cache_mib << 20,
             memtable_bytes: settings.memtable_mib << 20,
             ..Record::default()
@@ -236,9 +252,8 @@ thread_local! {
 #[inline]
 fn with_value<T>(data: &Data, record: u64, version: u64, work: impl FnOnce(&[u8]) -> T) -> T {
     VALUE.with_borrow_mut(|value| {
-        value.resize(data.value_bytes, 0);
-        data.fill_value(record, version, value);
-        work(value)
+        value.resize(data.most_value_bytes(), 0);
+        work(data.value(record, version, value))
     })
 }
 

@@ -1,7 +1,7 @@
 //! Closing, opening, and opening after a kill: time to the first answer, and lost writes.
 
 use super::{Bench, with_value};
-use crate::data::{Data, KEY_BUFFER_BYTES, Permutation};
+use crate::data::{KEY_BUFFER_BYTES, Permutation};
 use crate::engine::{Durability, Engine, Result};
 use crate::record::Record;
 use std::io::Write;
@@ -113,7 +113,7 @@ impl Bench {
             let (mut is_whole, mut is_kept) = (false, false);
             session.get(self.data.key(record, &mut key), &mut |value| {
                 is_whole = self.data.is_whole(record, value);
-                is_kept = Data::version_of(value) == KILLED_VERSION;
+                is_kept = self.data.version_of(value) == KILLED_VERSION;
             })?;
             damaged += u64::from(!is_whole);
             lost += u64::from(!is_kept);

@@ -81,7 +81,8 @@ pub(super) fn scan_some(
     let mut errors = 0;
     let count = session.scan(data.key(from, &mut key), length as usize, &mut |key, value| {
         let record = data.record_of(key);
-        let is_right = record == expected && key.len() == data.key_bytes && data.check(record, value, number);
+        let is_right =
+            record == expected && data.check_key(record, key, number) && data.check(record, value, number);
         errors += u64::from(!is_right);
         expected += 1;
     })? as u64;
@@ -102,27 +103,28 @@ pub(super) fn count_all(data: &Data, session: &mut dyn Session, deleted: &[bool]
 }
 
 /// Checks of a full scan.
-struct ScanOrder<'a> {
+pub(super) struct ScanOrder<'a> {
     data: &'a Data,
     is_backward: bool,
     previous: Option<u64>,
-    count: u64,
-    errors: u64,
+    pub(super) count: u64,
+    pub(super) errors: u64,
 }
 
 impl ScanOrder<'_> {
-    fn new(data: &Data, is_backward: bool) -> ScanOrder<'_> {
+    pub(super) fn new(data: &Data, is_backward: bool) -> ScanOrder<'_> {
         ScanOrder { data, is_backward, previous: None, count: 0, errors: 0 }
     }
 
     #[inline]
-    fn see(&mut self, key: &[u8], value: &[u8]) {
+    pub(super) fn see(&mut self, key: &[u8], value: &[u8]) {
         let record = self.data.record_of(key);
         let is_next = self
             .previous
             .is_none_or(|previous| (previous < record) != self.is_backward && previous != record);
-        let is_right =
-            is_next && key.len() == self.data.key_bytes && self.data.check(record, value, self.count);
+        let is_right = is_next
+            && self.data.check_key(record, key, self.count)
+            && self.data.check(record, value, self.count);
         self.errors += u64::from(!is_right);
         self.previous = Some(record);
         self.count += 1;
@@ -139,8 +141,7 @@ mod tests {
         let mut order = ScanOrder::new(&data, is_backward);
         let (mut key, mut value) = ([0; KEY_BUFFER_BYTES], [0; 100]);
         for record in records {
-            data.fill_value(*record, 0, &mut value);
-            order.see(data.key(*record, &mut key), &value);
+            order.see(data.key(*record, &mut key), data.value(*record, 0, &mut value));
         }
         assert_eq!(order.count, records.len() as u64);
         order.errors

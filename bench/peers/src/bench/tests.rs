@@ -2,6 +2,7 @@
 
 use super::{Bench, Choice, Result};
 use crate::adapters::{self, Adapter, Fault};
+use crate::data::{KeyForm, ValueForm};
 use crate::record::Record;
 use crate::settings::RunSettings;
 use clap::Parser;
@@ -34,14 +35,120 @@ fn run(settings: RunSettings, adapter: &'static Adapter) -> Result<u64> {
     Bench { adapter, ..Bench::new(settings)? }.run()
 }
 
+/// Static, because an adapter lives as long as the program.
+static FAULTS: [(Fault, Adapter); 11] = Fault::ALL;
+
 #[test]
 fn every_fault_is_seen() {
-    // Static, because an adapter lives as long as the program.
-    static FAULTS: [(Fault, Adapter); 11] = Fault::ALL;
     let directory = directory("faults");
     for (fault, adapter) in &FAULTS {
         let errors = run(settings(&directory, "btreemap"), adapter).unwrap();
         assert_eq!(errors > 0, *fault != Fault::Nothing, "{fault:?}: {errors} wrong results were seen");
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// Changes settings to a shape of data.
+type Shape = fn(&mut RunSettings);
+
+/// Shapes other than that of most tests, by the configurations that have them.
+const SHAPES: [(&str, Shape); 4] = [
+    ("kilobyte", |settings| (settings.key_bytes, settings.value_bytes) = (24, 1_000)),
+    ("page", |settings| settings.value_bytes = 4_096),
+    ("text", |settings| (settings.keys, settings.values) = (KeyForm::Text, ValueForm::Json)),
+    ("log", |settings| {
+        (settings.log, settings.gap_bits, settings.values) = (true, 20, ValueForm::Json);
+        settings.threads = vec![1, 3];
+    }),
+];
+
+/// The workload that sees a fault; the fill that all others use sees lost puts.
+fn workload_that_sees(fault: Fault, is_log: bool) -> &'static str {
+    match fault {
+        Fault::Nothing => "_",
+        Fault::PutIsLost => "fill_",
+        Fault::GetFindsNothing | Fault::GetFindsAnother => "get_uniform",
+        Fault::AbsentIsFound => "get_absent",
+        Fault::MultiGetIsInAnotherOrder => "multi_get_32",
+        Fault::ScanLeavesOut => "seek_10",
+        Fault::BackwardScanLeavesOut => "scan_backward",
+        Fault::OverwriteIsLost => "overwrite",
+        Fault::DeleteIsIgnored | Fault::DeleteHitsAnother if is_log => "log_append",
+        Fault::DeleteIsIgnored | Fault::DeleteHitsAnother => "delete",
+    }
+}
+
+#[test]
+fn every_fault_is_seen_in_every_shape() {
+    let directory = directory("shape-faults");
+    for (name, shape) in SHAPES {
+        for (fault, adapter) in &FAULTS {
+            let mut settings = settings(&directory, "btreemap");
+            (settings.records, settings.threads) = (1_000, vec![1]);
+            settings.skip.extend(["fill_power", "ycsb", "fill_batch", "first", "_100"].map(str::to_owned));
+            shape(&mut settings);
+            settings.only = vec![workload_that_sees(*fault, settings.log).to_owned()];
+            // No log is updated.
+            let is_seen = *fault != Fault::Nothing && !(settings.log && *fault == Fault::OverwriteIsLost);
+            let errors = run(settings, adapter).unwrap();
+            assert_eq!(errors > 0, is_seen, "{name}, {fault:?}: {errors} wrong results were seen");
+        }
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// The workloads of a log alone, in which what the reads before them see is not seen.
+#[test]
+fn faults_are_seen_in_the_workloads_of_a_log() {
+    let directory = directory("log-faults");
+    for (workload, faults) in [
+        ("log_append", [Fault::PutIsLost, Fault::DeleteIsIgnored, Fault::DeleteHitsAnother]),
+        ("log_newest", [Fault::PutIsLost, Fault::DeleteIsIgnored, Fault::ScanLeavesOut]),
+    ] {
+        for fault in faults {
+            let mut settings = settings(&directory, "btreemap");
+            SHAPES[3].1(&mut settings);
+            (settings.only, settings.scans) = (vec![workload.to_owned()], 1_000);
+            let out = directory.join(format!("{workload}-{fault:?}"));
+            settings.out = Some(out.clone());
+            let (_, adapter) = FAULTS.iter().find(|(kind, _)| *kind == fault).unwrap();
+            run(settings, adapter).unwrap();
+            for record in Record::read(&out).unwrap().iter().filter(|record| record.workload == workload) {
+                assert!(record.errors > 0, "{fault:?} in {workload}, {} threads", record.threads);
+            }
+        }
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn every_engine_answers_correctly_in_every_shape() {
+    let directory = directory("shapes");
+    for (name, shape) in SHAPES {
+        for adapter in adapters::ADAPTERS {
+            let mut settings = settings(&directory, adapter.name);
+            let out = directory.join(format!("{name}-{}", adapter.name));
+            (settings.out, settings.records, settings.threads) = (Some(out.clone()), 1_000, vec![1]);
+            settings.skip.extend(["fill_power", "ycsb_c", "after", "first", "_100"].map(str::to_owned));
+            shape(&mut settings);
+            let (is_log, threads) = (settings.log, settings.threads.clone());
+            if adapter.name == "array" && (settings.values == ValueForm::Json) {
+                assert!(run(settings, adapter).unwrap_err().to_string().contains("one length"));
+                continue;
+            }
+            assert_eq!(run(settings, adapter).unwrap(), 0, "{} in {name}", adapter.name);
+            let records = Record::read(&out).unwrap();
+            let of = |workload: &str| {
+                let records = records.iter().filter(|record| record.workload == workload);
+                records.map(|record| record.threads).collect::<Vec<_>>()
+            };
+            let is_append = ["raw-write", "raw-map", "memcpy"].contains(&adapter.name);
+            for workload in ["log_append", "log_newest"] {
+                let is_expected = is_log && !is_append && adapter.takes_part(workload);
+                assert_eq!(of(workload), if is_expected { threads.clone() } else { Vec::new() });
+            }
+            assert_eq!(of("overwrite").is_empty(), is_log || !adapter.takes_part("overwrite"));
+        }
     }
     std::fs::remove_dir_all(directory).unwrap();
 }

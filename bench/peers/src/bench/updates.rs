@@ -39,8 +39,7 @@ pub(super) fn stale(
         let record = u64::from(record);
         let mut is_last = false;
         session.get(data.key(record, &mut key), &mut |value| {
-            is_last =
-                data.is_whole(record, value) && Data::version_of(value) == Data::stored_version(version);
+            is_last = data.is_whole(record, value) && data.version_of(value) == Data::stored_version(version);
         })?;
         errors += u64::from(!is_last);
     }

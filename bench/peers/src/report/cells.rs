@@ -40,6 +40,8 @@ const WORKLOADS: &[&str] = &[
     "ycsb_e",
     "ycsb_e_after_a",
     "ycsb_f",
+    "log_append",
+    "log_newest",
     "close",
     "reopen_clean",
     "reopen_kill",
@@ -70,7 +72,7 @@ impl Row {
 
     /// Whether background work follows.
     pub(super) fn writes(&self) -> bool {
-        let writing = ["fill_", "overwrite", "delete", "mixed", "ycsb_a", "ycsb_f"];
+        let writing = ["fill_", "overwrite", "delete", "mixed", "ycsb_a", "ycsb_f", "log_"];
         writing.iter().any(|beginning| self.workload.starts_with(beginning))
     }
 }

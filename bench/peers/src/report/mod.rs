@@ -58,9 +58,9 @@ const TABLES: &[Table] = &[
 
 /// Plots: file name, title, and prefixes of the workloads in it.
 const PLOTS: &[(&str, &str, &[&str])] = &[
-    ("writes", "writes", &["fill_", "overwrite", "delete"]),
+    ("writes", "writes", &["fill_", "overwrite", "delete", "log_append"]),
     ("reads", "reads", &["get_", "multi_get", "seek_", "scan_"]),
-    ("mixed", "mixed workloads", &["mixed", "ycsb_"]),
+    ("mixed", "mixed workloads", &["mixed", "ycsb_", "log_newest"]),
 ];
 
 fn rate(record: &Record) -> Option<f64> {
@@ -141,10 +141,9 @@ fn configuration(text: &mut String, name: &str, records: &[Record]) {
     let rounds: BTreeSet<u32> = records.iter().map(|record| record.round).collect();
     let _ = writeln!(
         text,
-        "\n## {name}: {} records of {} + {} bytes, {} MiB of cache, {} MiB of memtable; {} rounds\n",
+        "\n## {name}: {} records of {} bytes, {} MiB of cache, {} MiB of memtable; {} rounds\n",
         first.records,
-        first.key_bytes,
-        first.value_bytes,
+        lengths(first),
         first.cache_bytes >> 20,
         first.memtable_bytes >> 20,
         rounds.len()
@@ -170,6 +169,12 @@ fn configuration(text: &mut String, name: &str, records: &[Record]) {
         let _ = writeln!(text, "### {title}\n\n{}", markdown::all_rounds(&round_trips));
     }
     notes(text, records);
+}
+
+/// Bytes of keys and values, with their forms where these are means.
+fn lengths(record: &Record) -> String {
+    let bytes = format!("{} + {}", record.key_bytes, record.value_bytes);
+    if record.shape.is_empty() { bytes } else { format!("{bytes} by mean ({})", record.shape) }
 }
 
 /// Remarks, once for each engine and workload.

@@ -1,11 +1,17 @@
 //! Configurations (data sets and lengths of runs), and the forms of a suite that combine them.
 
+use crate::data::{KeyForm, ValueForm};
+
 /// A data set, the engines' memory for it, and the amount of work.
 pub(crate) struct Configuration {
     pub(crate) name: &'static str,
     /// Its purpose.
     pub(crate) about: &'static str,
     pub(super) records: u64,
+    pub(super) keys: KeyForm,
+    pub(super) values: ValueForm,
+    /// The records are a log.
+    pub(super) is_log: bool,
     pub(super) key_bytes: usize,
     pub(super) value_bytes: usize,
     /// Bits of the gaps between keys.
@@ -81,6 +87,9 @@ const CACHED: Configuration = Configuration {
     name: "cached",
     about: "2 M records of 16 + 100 bytes, a cache for all of them",
     records: 2_000_000,
+    keys: KeyForm::Numbered,
+    values: ValueForm::Half,
+    is_log: false,
     key_bytes: 16,
     value_bytes: 100,
     gap_bits: 1,
@@ -91,6 +100,14 @@ const CACHED: Configuration = Configuration {
     engines: &[],
     threads: &[1, 2],
     scan_lengths: &[10, 100],
+};
+
+/// 0.8 GB of records of another shape, a cache of an eighth of them, and a memtable that is small beside it.
+const EIGHTH: Configuration = Configuration {
+    cache_mib: 98,
+    memtable_mib: 16,
+    length: Length { timeout_seconds: 3_600, ..FULL },
+    ..CACHED
 };
 
 /// Records of 8 and 8 bytes, a cache of half of them, and a memtable that grows with them up to 16 MiB at 100
@@ -109,7 +126,6 @@ const fn growth(
         records,
         key_bytes: 8,
         value_bytes: 8,
-        gap_bits: 1,
         cache_mib: (records * 16 / 2) >> 20,
         memtable_mib: if memtable_mib > 16 { 16 } else { memtable_mib },
         length: LONG,
@@ -117,6 +133,7 @@ const fn growth(
         engines,
         threads: &[1],
         scan_lengths: &[100],
+        ..CACHED
     }
 }
 
@@ -160,6 +177,38 @@ pub(crate) const CONFIGURATIONS: &[Configuration] = &[
         value_bytes: 8,
         length: Length { timeout_seconds: 3_600, ..FULL },
         ..CACHED
+    },
+    Configuration {
+        name: "kilobyte",
+        about: "800 K records of 24 + 1,000 bytes, a cache for an eighth of them",
+        records: 800_000,
+        key_bytes: 24,
+        value_bytes: 1_000,
+        ..EIGHTH
+    },
+    Configuration {
+        name: "page",
+        about: "200 K records of 16 + 4,096 bytes, a cache for an eighth of them",
+        records: 200_000,
+        value_bytes: 4_096,
+        ..EIGHTH
+    },
+    Configuration {
+        name: "text",
+        about: "1.6 M records of text keys and JSON values, a cache for an eighth of them",
+        records: 1_600_000,
+        keys: KeyForm::Text,
+        values: ValueForm::Json,
+        ..EIGHTH
+    },
+    Configuration {
+        name: "log",
+        about: "1.7 M records of time-ordered keys and JSON values, appended, expired and read at their newest end",
+        records: 1_700_000,
+        gap_bits: 20,
+        values: ValueForm::Json,
+        is_log: true,
+        ..EIGHTH
     },
     Configuration {
         name: "threads",
@@ -230,6 +279,10 @@ pub(super) const FULL_FORM: Form = Form {
         "gaps",
         "tenth",
         "tiny",
+        "kilobyte",
+        "page",
+        "text",
+        "log",
         "threads",
         "growth-1m",
         "growth-10m",

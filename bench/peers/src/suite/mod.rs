@@ -9,12 +9,12 @@ mod configurations;
 pub(crate) use configurations::{CONFIGURATIONS, Configuration};
 
 use crate::adapters::ORDER;
-use crate::data::GAP_BITS;
+use crate::data::{GAP_BITS, KeyForm, ValueForm};
 use crate::engine::Result;
 use crate::process;
 use crate::record::{RUN_ENDED, Record};
 use crate::report::{self, ReportSettings};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use configurations::{FULL_FORM, Form, MIDDLE_FORM, QUICK_FORM};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,10 @@ pub(crate) struct SuiteSettings {
     /// Another binary of this program with further engines; may be given several times.
     #[arg(long)]
     program: Vec<PathBuf>,
+    /// Numbers of threads instead of the configurations' own, such as 1,2,4; the first is that of the fill
+    /// that others use.
+    #[arg(long, value_delimiter = ',')]
+    threads: Vec<usize>,
     /// Only workloads whose names contain one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -176,10 +180,11 @@ fn engines_of(settings: &SuiteSettings, form: Option<&Form>, programs: &[Program
     if engines.is_empty() { Err("no engine is left to be measured".into()) } else { Ok(engines) }
 }
 
-/// Whether an engine, or the store it is a variant of, is measured in a configuration. An array has no slots
-/// for keys with gaps.
+/// Whether an engine, or the store it is a variant of, is measured in a configuration. An array has slots of
+/// one length, and none for keys with gaps.
 fn takes_part(configuration: &Configuration, engine: &str) -> bool {
-    if engine == "array" && configuration.gap_bits != *GAP_BITS.start() {
+    let has_one_length = configuration.keys == KeyForm::Numbered && configuration.values == ValueForm::Half;
+    if engine == "array" && (!has_one_length || configuration.gap_bits != *GAP_BITS.start()) {
         return false;
     }
     configuration.engines.is_empty() || configuration.engines.contains(&engine)
@@ -188,13 +193,17 @@ fn takes_part(configuration: &Configuration, engine: &str) -> bool {
 /// Refuses a directory in which another build, another machine or other workloads were measured: medians over
 /// both would mean nothing.
 fn refuse_another(out: &Path, settings: &SuiteSettings) -> Result<()> {
-    let same = format!(
-        "build {}, on {}, only [{}], without [{}]\n",
+    let mut same = format!(
+        "build {}, on {}, only [{}], without [{}]",
         env!("PEERS_COMMIT"),
         process::machine(),
         settings.only.join(","),
         settings.skip.join(",")
     );
+    if !settings.threads.is_empty() {
+        same.push_str(&format!(", threads [{}]", numbers(&settings.threads)));
+    }
+    same.push('\n');
     let path = out.join(SAME_FILE);
     match std::fs::read_to_string(&path) {
         Ok(before) if before != same => Err(format!(
@@ -255,13 +264,15 @@ fn date(unix_seconds: u64) -> String {
 /// The command that runs an engine; engine and round are to be added.
 fn command(settings: &SuiteSettings, configuration: &Configuration, program: &Path, out: &Path) -> Command {
     let join = |words: &[&str]| words.join(",");
-    let numbers = |numbers: Vec<String>| numbers.join(",");
     let length = &configuration.length;
+    let threads = if settings.threads.is_empty() { configuration.threads } else { &settings.threads };
     let mut command = Command::new(program);
     command.arg("run").arg("--data").arg(&settings.data).arg("--out").arg(out.join(RECORDS_FILE));
     for (name, value) in [
         ("--configuration", configuration.name.to_owned()),
         ("--records", configuration.records.to_string()),
+        ("--keys", name_of(&configuration.keys)),
+        ("--values", name_of(&configuration.values)),
         ("--key-bytes", configuration.key_bytes.to_string()),
         ("--value-bytes", configuration.value_bytes.to_string()),
         ("--gap-bits", configuration.gap_bits.to_string()),
@@ -273,10 +284,13 @@ fn command(settings: &SuiteSettings, configuration: &Configuration, program: &Pa
         ("--max-seconds", length.max_seconds.to_string()),
         ("--max-fill-seconds", length.max_fill_seconds.to_string()),
         ("--max-settle-seconds", length.max_settle_seconds.to_string()),
-        ("--threads", numbers(configuration.threads.iter().map(usize::to_string).collect())),
-        ("--scan-lengths", numbers(configuration.scan_lengths.iter().map(u64::to_string).collect())),
+        ("--threads", numbers(threads)),
+        ("--scan-lengths", numbers(configuration.scan_lengths)),
     ] {
         command.args([name, &value]);
+    }
+    if configuration.is_log {
+        command.arg("--log");
     }
     let own: Vec<&str> = settings.only.iter().map(String::as_str).collect();
     let only = if own.is_empty() { join(configuration.only) } else { join(&own) };
@@ -287,6 +301,15 @@ fn command(settings: &SuiteSettings, configuration: &Configuration, program: &Pa
         command.args(["--skip", &settings.skip.join(",")]);
     }
     command
+}
+
+fn numbers(numbers: &[impl ToString]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// A form's word in arguments.
+fn name_of(form: &impl ValueEnum) -> String {
+    form.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 /// Runs an engine, and kills it at the timeout.
@@ -316,15 +339,61 @@ fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SuiteSettings, date, ended, refuse_another};
+    use super::{CONFIGURATIONS, Configuration, SuiteSettings, command, date, ended, refuse_another};
     use crate::record::{RUN_ENDED, Record};
+    use crate::settings::RunSettings;
     use crate::suite::RECORDS_FILE;
     use clap::Parser;
+    use std::path::Path;
 
     #[derive(Parser)]
     struct Arguments {
         #[command(flatten)]
         settings: SuiteSettings,
+    }
+
+    #[derive(Parser)]
+    struct RunArguments {
+        #[command(flatten)]
+        settings: RunSettings,
+    }
+
+    /// The settings of a run in a configuration, as the run reads them from its arguments.
+    fn run_settings(configuration: &Configuration, arguments: &[&str]) -> RunSettings {
+        let suite = Arguments::parse_from(["peers", "--quick"].iter().chain(arguments).copied()).settings;
+        let mut command = command(&suite, configuration, Path::new("peers"), Path::new("results"));
+        command.args(["--engine", "esker"]);
+        RunArguments::parse_from(command.get_args()).settings
+    }
+
+    #[test]
+    fn runs_understand_every_configuration_and_take_the_threads_of_the_suite() {
+        for configuration in CONFIGURATIONS {
+            let settings = run_settings(configuration, &[]);
+            settings.check().unwrap();
+            assert_eq!(settings.threads, configuration.threads);
+            assert_eq!(
+                (settings.keys, settings.values, settings.log),
+                (configuration.keys, configuration.values, configuration.is_log)
+            );
+            assert_eq!(run_settings(configuration, &["--threads", "1,2,4"]).threads, [1, 2, 4]);
+        }
+    }
+
+    /// As README.md states.
+    #[test]
+    fn the_cache_of_other_shapes_is_an_eighth_of_their_records() {
+        for name in ["kilobyte", "page", "text", "log"] {
+            let configuration =
+                CONFIGURATIONS.iter().find(|configuration| configuration.name == name).unwrap();
+            let settings = run_settings(configuration, &[]);
+            let data = settings.data();
+            let record_bytes = data.mean_key_bytes(settings.records) + data.mean_value_bytes();
+            let eighth_mib = (settings.records * record_bytes as u64 / 8) as f64 / f64::from(1 << 20);
+            let cache_mib = settings.cache_mib as f64;
+            println!("{name}: {record_bytes} bytes, an eighth is {eighth_mib:.1} MiB");
+            assert!((eighth_mib - cache_mib).abs() < 0.03 * cache_mib, "{name}: {eighth_mib:.1} MiB");
+        }
     }
 
     #[test]
@@ -338,6 +407,8 @@ mod tests {
         refuse_another(&out, &settings(&["--rounds", "5"])).unwrap();
         let error = refuse_another(&out, &settings(&["--only", "get"])).unwrap_err().to_string();
         assert!(error.contains("only [get]") && error.contains("--out"), "{error}");
+        let error = refuse_another(&out, &settings(&["--threads", "1,4"])).unwrap_err().to_string();
+        assert!(error.contains("threads [1,4]"), "{error}");
         for (round, errors) in [(1, 0), (2, 7)] {
             let workload = RUN_ENDED.to_owned();
             let record = Record { workload, round, errors, ..Record::default() };
