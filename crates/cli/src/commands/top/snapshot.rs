@@ -90,6 +90,8 @@ pub(super) struct Level {
     pub(super) runs: u64,
     pub(super) tables: u64,
     pub(super) bytes: u64,
+    /// The bytes that it holds before it is compacted, if the strategy bounds them.
+    pub(super) max_bytes: Option<u64>,
     pub(super) entries: u64,
     pub(super) tombstones: u64,
 }
@@ -309,6 +311,7 @@ fn level(value: &Value) -> Level {
         runs: runs.len() as u64,
         tables: tables().count() as u64,
         bytes: number(&value["bytes"]),
+        max_bytes: value["max_bytes"].as_u64(),
         entries: sum("entries"),
         tombstones: sum("tombstones"),
     }

@@ -90,14 +90,37 @@ fn level_line(
     );
     let told: Vec<String> = jobs(screen, keyspace).filter(|job| job.to == level.label).map(told).collect();
     let (beside, style) = match told.is_empty() {
-        true => (text::bar(level.bytes, widest, room), screen.theme.bar()),
+        true => (filled(level, widest, room), screen.theme.bar()),
         false => (text::shortened(&told.join(", "), room), screen.theme.warning()),
     };
     Line::from(vec![Span::styled(figures, Style::new()), Span::raw("  "), Span::styled(beside, style)])
+}
+
+/// A bar of the level's bytes, and how much that is of what it holds before it is compacted.
+fn filled(level: &Level, widest: u64, room: usize) -> String {
+    let share = |most: u64| {
+        let percent = level.bytes.saturating_mul(100).checked_div(most).unwrap_or_default();
+        format!(" {percent}% of {}", human_bytes(most))
+    };
+    let share = level.max_bytes.map(share).filter(|share| share.len() < room).unwrap_or_default();
+    text::bar(level.bytes, widest, room - share.len()) + &share
 }
 
 /// A job, how far it is, and how fast.
 pub(super) fn told(job: &Job) -> String {
     let percent = job.done_bytes.saturating_mul(100).checked_div(job.total_bytes).unwrap_or_default();
     format!("{} {percent}% {}", figures::work(&job.class), text::bytes_rate(job.bytes_per_second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Level, filled};
+
+    #[test]
+    fn a_level_tells_its_share_of_its_limit_where_there_is_room() {
+        let level = Level { bytes: 32 << 20, max_bytes: Some(64 << 20), ..Level::default() };
+        assert_eq!(filled(&level, 32 << 20, 24), "████████ 50% of 64.0 MiB");
+        assert_eq!(filled(&level, 32 << 20, 8), "████████");
+        assert_eq!(filled(&Level { max_bytes: None, ..level }, 32 << 20, 8), "████████");
+    }
 }
