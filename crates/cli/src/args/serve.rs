@@ -19,9 +19,8 @@ Examples:
   curl -s 127.0.0.1:8081/metrics
   esker serve --dsl off --redis-conf /etc/redis/redis.conf --port 7000
   esker serve --grpc 127.0.0.1:50051
-  esker serve --grpc 0.0.0.0:50051 --grpc-tls --grpc-token-file /etc/esker/tokens --redis off \\
-      --redis-set tls-cert-file /etc/esker/server.crt --redis-set tls-key-file /etc/esker/server.key \\
-      --redis-set tls-auth-clients no
+  esker serve --grpc 127.0.0.1:50051 --grpc-tls --redis-set tls-auth-clients no \\
+      --redis-set tls-cert-file server.crt --redis-set tls-key-file server.key
   SERVER_PORT=9000 esker serve --data /srv/db --load-dir /srv/files --redis off
   printf 'p 1 2\\ng 1\\n' | esker shell --connect 127.0.0.1:8080
 
