@@ -59,7 +59,10 @@ impl Dispatch {
         let limit = shared.config.max_message_bytes;
         let (reporter, health) = health_reporter();
         let reflection = || {
-            tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS)
+            // Health as well: clients such as grpcurl call what they find described.
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
         let broken = "the descriptors are made with the code";
         Dispatch {

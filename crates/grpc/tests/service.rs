@@ -105,7 +105,10 @@ async fn health_and_reflection_name_the_services() {
         panic!("no list of services");
     };
     let names: Vec<&str> = list.service.iter().map(|service| service.name.as_str()).collect();
-    assert!(names.contains(&"esker.v1.KeyValue") && names.contains(&"esker.v1.Admin"), "{names:?}");
+    // Clients such as grpcurl call only what is described.
+    for service in ["esker.v1.KeyValue", "esker.v1.Admin", "grpc.health.v1.Health"] {
+        assert!(names.contains(&service), "{service} among {names:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
