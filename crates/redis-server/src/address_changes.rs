@@ -33,7 +33,8 @@ impl Server {
     pub(crate) fn change_addresses(&self, settings: &[Setting]) -> Result<(), Vec<u8>> {
         let first = settings.iter().find_map(|setting| reason_of(setting).map(|reason| (setting, reason)));
         let Some((first, reason)) = first else { return Ok(()) };
-        let addresses = self.addresses(settings).map_err(|reason| first.failed(&reason))?;
+        let named = |wrong: String| first.failed(&format!("{reason} {wrong}"));
+        let addresses = self.addresses(settings).map_err(named)?;
         let (port, tls_port) = (addresses.port, addresses.tls_port);
         let changed = match self.stop() {
             Some(stop) => self.rebinding.ask(addresses, stop),

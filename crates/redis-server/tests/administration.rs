@@ -170,7 +170,7 @@ fn administration_answers_in_the_bytes_of_redis() {
 
 /// Directives that are not set here, and why.
 const NOT_SET: [(&str, &str); 9] = [
-    ("bind port bind-source-addr", "where this test connects to and from"),
+    ("bind port", "where this test connects to"),
     ("requirepass maxclients client-query-buffer-limit proto-max-bulk-len", "they refuse the test itself"),
     ("appendonly save dir dbfilename maxmemory maxmemory-clients loglevel", "they make Redis do something"),
     ("sanitize-dump-payload", "payloads are always verified here"),

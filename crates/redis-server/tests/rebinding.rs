@@ -74,6 +74,9 @@ fn addresses_are_exchanged_also_where_one_covers_the_other() {
     // Of an address that no machine has, and a port that another program has, nothing remains.
     client.call_with(&["CONFIG", "SET", "bind", "127.0.0.1 192.0.2.1"]);
     assert_eq!(client.raw(), [failed, "Failed to bind to specified addresses.\r\n"].concat().as_bytes());
+    client.words("CONFIG SET bind 999.999.999.999");
+    let wrong = "Failed to bind to specified addresses. bind: 999.999.999.999 is no address and no name of a host\r\n";
+    assert_eq!(client.raw(), [failed, wrong].concat().as_bytes());
     let taken = TcpListener::bind("127.0.0.3:0").expect("a free port");
     let taken_port = taken.local_addr().expect("bound").port();
     client.words(&format!("CONFIG SET port {taken_port}"));
