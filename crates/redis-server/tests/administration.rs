@@ -159,6 +159,17 @@ fn administration_answers_in_the_bytes_of_redis() {
         "slowlog get 2147483648",
         "slowlog get 9223372036854775807",
         "slowlog get -2",
+        "config set maxmemory-clients 5%",
+        "config get maxmemory-clients",
+        "config set maxmemory-clients 101%",
+        "config set maxmemory-clients -1%",
+        "config set maxmemory-clients %",
+        "config set maxmemory-clients x",
+        "config set maxmemory-clients 9223372036854775808",
+        "config set maxmemory-clients 1gb",
+        "config get maxmemory-clients",
+        "config set maxmemory-clients 0%",
+        "config get maxmemory-clients",
     ];
     in_both_protocols("administration-same", |theirs, ours, protocol| {
         for request in requests {

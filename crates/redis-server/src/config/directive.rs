@@ -15,6 +15,8 @@ pub(super) enum Kind {
     Integer { least: i64, most: i64 },
     /// A number of bytes, with a unit perhaps, within these bounds.
     Memory { least: u64, most: u64 },
+    /// A number of bytes, with a unit perhaps, or a percentage.
+    MemoryOrPercent,
     /// One of these words.
     Word(&'static [&'static str]),
     /// What a signal that ends the server does: the first of [`SHUTDOWN_WORDS`], or some of the others.
@@ -69,6 +71,7 @@ impl Directive {
                 Some(_) => Err(format!("argument must be between {least} and {most} inclusive")),
                 None => Err("argument must be a memory value".to_owned()),
             },
+            Kind::MemoryOrPercent => memory_or_percent(value),
             Kind::Word(words) => {
                 let found = words.iter().find(|word| is_word(word));
                 found.map(|word| word.as_bytes().to_vec()).ok_or_else(|| no_such_word(words))
@@ -109,6 +112,22 @@ const MOST_HZ: i64 = 500;
 
 /// The least `repl-backlog-size` that Redis keeps.
 const LEAST_BACKLOG_BYTES: u64 = 16 << 10;
+
+/// Bytes as their number, a percentage with its sign.
+fn memory_or_percent(value: &[u8]) -> Result<Vec<u8>, String> {
+    const BEYOND: &str = "percentage argument must be less or equal to 100";
+    if let Some(bytes) = parse_memory_size(value) {
+        // Redis takes a number beyond 63 bits for a percentage.
+        let bytes = i64::try_from(bytes).map_err(|_| BEYOND.to_owned())?;
+        return Ok(bytes.to_string().into_bytes());
+    }
+    match value.strip_suffix(b"%").and_then(parse_integer) {
+        Some(0) => Ok(b"0".to_vec()),
+        Some(percent @ 1..=100) => Ok(format!("{percent}%").into_bytes()),
+        Some(101..) => Err(BEYOND.to_owned()),
+        _ => Err("argument must be a memory or percent value".to_owned()),
+    }
+}
 
 fn no_such_word(words: &[&str]) -> String {
     format!("argument(s) must be one of the following: {}", words.join(", "))

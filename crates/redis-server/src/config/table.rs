@@ -104,7 +104,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive { name: "masteruser", alias: None, kind: Kind::Text, default: "", is_fixed: false },
     Directive { name: "maxclients", alias: None, kind: Kind::Integer { least: 1, most: UINT_MAX }, default: "10000", is_fixed: false },
     Directive { name: "maxmemory", alias: None, kind: Kind::Memory { least: 0, most: u64::MAX }, default: "0", is_fixed: false },
-    Directive { name: "maxmemory-clients", alias: None, kind: Kind::Integer { least: 0, most: LONG_MAX }, default: "0", is_fixed: false },
+    Directive { name: "maxmemory-clients", alias: None, kind: Kind::MemoryOrPercent, default: "0", is_fixed: false },
     Directive { name: "maxmemory-eviction-tenacity", alias: None, kind: Kind::Integer { least: 0, most: 100 }, default: "10", is_fixed: false },
     Directive { name: "maxmemory-policy", alias: None, kind: Kind::Word(&["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"]), default: "noeviction", is_fixed: false },
     Directive { name: "maxmemory-samples", alias: None, kind: Kind::Integer { least: 1, most: INT_MAX }, default: "5", is_fixed: false },
