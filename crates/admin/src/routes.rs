@@ -45,8 +45,10 @@ pub(crate) async fn respond(shared: &Arc<Shared>, request: &Parts) -> Answer {
         "/metrics" => report(shared, metrics).await,
         path if path.starts_with("/api/v1/explain/") => explanation(shared, path, uri.query()).await,
         path if let Some(words) = path.strip_prefix(TEXTS) => {
+            let is_explanation = words.starts_with("explain/");
             let (words, query) = (words.to_owned(), uri.query().unwrap_or_default().to_owned());
-            report(shared, move |shared| text(shared, &words, &query)).await
+            let made = move |shared: &Shared| text(shared, &words, &query);
+            if is_explanation { only_explanation(shared, made).await } else { report(shared, made).await }
         }
         path => match (page::file(path), path.strip_prefix("/api/v1").and_then(reports::named)) {
             (Some((content_type, text)), _) => answer(StatusCode::OK, content_type, text),
@@ -70,24 +72,30 @@ async fn report(shared: &Arc<Shared>, made: impl FnOnce(&Shared) -> Answer + Sen
     }
 }
 
-/// Explains what a path asks for, once no other explanation is made.
+/// Explains what a path asks for.
 async fn explanation(shared: &Arc<Shared>, path: &str, query: Option<&str>) -> Answer {
     let question = path.strip_prefix("/api/v1").and_then(|path| Question::asked(path, query));
     match question {
         None => error(StatusCode::NOT_FOUND, "there is no such explanation; /api/v1 lists them"),
         Some(Err(sentence)) => error(StatusCode::BAD_REQUEST, &sentence),
-        Some(Ok(question)) => match Arc::clone(&shared.explaining).try_acquire_owned() {
-            Err(_) => error(StatusCode::SERVICE_UNAVAILABLE, "another explanation is being made; ask again"),
-            Ok(permit) => {
-                let made = move |shared: &Shared| {
-                    // It is given back when the work ends, also where the client waits no longer.
-                    let _permit = permit;
-                    question.answered(shared)
-                };
-                report(shared, made).await
-            }
-        },
+        Some(Ok(question)) => only_explanation(shared, move |shared| question.answered(shared)).await,
     }
+}
+
+/// Makes an explanation, as JSON or as text, unless another one is being made: it may hold a thread for long.
+async fn only_explanation(
+    shared: &Arc<Shared>,
+    made: impl FnOnce(&Shared) -> Answer + Send + 'static,
+) -> Answer {
+    let Ok(permit) = Arc::clone(&shared.explaining).try_acquire_owned() else {
+        return error(StatusCode::SERVICE_UNAVAILABLE, "another explanation is being made; ask again");
+    };
+    let made = move |shared: &Shared| {
+        // It is given back when the work ends, also where the client waits no longer.
+        let _permit = permit;
+        made(shared)
+    };
+    report(shared, made).await
 }
 
 fn metrics(shared: &Shared) -> Answer {
@@ -159,6 +167,32 @@ mod tests {
             assert!(!waiting.is_finished());
             drop(end);
             assert_eq!(waiting.await.unwrap().status(), StatusCode::OK);
+        });
+        database.close().unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn one_explanation_is_made_at_a_time_as_json_or_as_text() {
+        let dir = std::env::temp_dir().join(format!("esker-admin-explaining-{}", std::process::id()));
+        let database = esker::Database::open(&dir).unwrap();
+        let sources = Sources::new(database.clone(), &dir);
+        let shared = Shared::new(Config::default(), sources, Stop::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            let status = async |path: &str| {
+                let request = Request::get(path).header("host", "localhost").body(()).unwrap();
+                respond(&shared, &request.into_parts().0).await.status()
+            };
+            let (json, text) = ("/api/v1/explain/memory", "/api/v1/text/explain/memory");
+            let made = Arc::clone(&shared.explaining).try_acquire_owned().unwrap();
+            assert_eq!(status(json).await, StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(status(text).await, StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(status("/api/v1/memory").await, StatusCode::OK);
+            drop(made);
+            assert_eq!(status(json).await, StatusCode::OK);
+            // No texts are made here, which is told after the permit was had.
+            assert_eq!(status(text).await, StatusCode::NOT_FOUND);
         });
         database.close().unwrap();
         std::fs::remove_dir_all(dir).unwrap();
