@@ -1,10 +1,11 @@
 //! The damage sweep: damages every file of a small store in every place. The store must report each damage,
 //! or give the same answers as before.
 //!
-//! The sweep flips a bit in each piece of 64 bytes, cuts the file at each 512 bytes, and deletes the file.
-//! The verdict on each damage is *detected*, a typed error that names the file, from opening or from the
-//! reads that need the damaged bytes; or *harmless*, the same answers as before. Wrong answers, panics, and
-//! errors that name another file or cause are failures.
+//! The sweep flips bits and cuts files at even distances, fills sectors with zeros, exchanges sectors of a
+//! file, deletes files, and exchanges files of one kind. The number of images decides the distances; enough
+//! of them flip each bit and cut at each length. The verdict on each damage is *detected*, a typed error that
+//! names the file, from opening or from the reads that need the damaged bytes; or *harmless*, the same answers
+//! as before. Wrong answers, panics, and errors that name another file or cause are failures.
 //!
 //! Each damaged image is verified without being opened as well, which must find whatever the open or a read
 //! found, and repaired into a new directory, which must open and be read without an error; the original stays
@@ -39,14 +40,48 @@ pub struct Victim {
 }
 
 /// How a file is damaged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// Flips the bit with this number in the file.
     Flip(u64),
     /// Cuts the file at this offset.
     Cut(u64),
+    /// Fills the sector with this number with zeros.
+    Zero(u64),
+    /// Exchanges two sectors.
+    SwapSectors(u64, u64),
     /// Deletes the file.
     Delete,
+    /// Exchanges the file with another one.
+    SwapFiles(PathBuf),
+}
+
+/// What a device writes whole.
+const SECTOR_BYTES: u64 = 512;
+
+/// The damages of all files of a store.
+fn damages(files: &[(PathBuf, u64)], images: u64, random: &SeededRandom) -> Vec<(PathBuf, Damage)> {
+    let total_bytes: u64 = files.iter().map(|(_, len)| len).sum();
+    // Of eight images six flip a bit, one cuts a file, and one exchanges sectors. Zeros and files are few.
+    let flip_step = (total_bytes * 8 / (images * 6 / 8).max(1)).max(1);
+    let cut_step = (total_bytes / (images / 8).max(1)).max(1);
+    let mut damages = Vec::new();
+    for (path, len) in files.iter().filter(|(_, len)| *len > 0) {
+        let sectors = len.div_ceil(SECTOR_BYTES);
+        let flips = (0..len * 8).step_by(flip_step as usize);
+        let flips = flips.map(|start| Damage::Flip((start + random.below(flip_step)).min(len * 8 - 1)));
+        let cuts = (0..*len).step_by(cut_step as usize).map(Damage::Cut);
+        let zeros = (0..sectors).map(Damage::Zero);
+        let swaps =
+            (0..len / cut_step).map(|_| Damage::SwapSectors(random.below(sectors), random.below(sectors)));
+        let of_file = flips.chain(cuts).chain(zeros).chain(swaps).chain([Damage::Delete]);
+        damages.extend(of_file.map(|damage| (path.clone(), damage)));
+    }
+    for (number, (path, _)) in files.iter().enumerate() {
+        let others = files[number + 1..].iter().filter(|(other, _)| other.extension() == path.extension());
+        damages.extend(others.map(|(other, _)| (path.clone(), Damage::SwapFiles(other.clone()))));
+    }
+    damages
 }
 
 /// Counts of damages by verdict.
@@ -80,33 +115,25 @@ pub fn prepare(plan: &Plan) -> Outcome<Victim> {
 }
 
 impl Victim {
-    /// Tries every damage on every file.
+    /// Tries about as many damages as asked for.
     ///
     /// # Errors
     /// The first damage that was neither detected nor harmless.
-    pub fn sweep(&self) -> Outcome<Verdicts> {
-        const PIECE_BITS: u64 = 64 * 8;
+    pub fn sweep(&self, images: u64) -> Outcome<Verdicts> {
         let random = SeededRandom::new(self.plan.seed);
         let mut verdicts = Verdicts::default();
-        for (path, len) in files_below(&self.fs, Path::new(DIR))? {
-            let flips = (0..len * 8).step_by(PIECE_BITS as usize);
-            let flips = flips.map(|start| Damage::Flip((start + random.below(PIECE_BITS)).min(len * 8 - 1)));
-            let cuts = (0..len).step_by(512).map(Damage::Cut);
-            for damage in flips.chain(cuts).chain([Damage::Delete]) {
-                let outcome =
-                    catch_unwind(AssertUnwindSafe(|| self.check_damage(&path, damage, &mut verdicts)));
-                let outcome = outcome.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)));
-                outcome.map_err(|failure| {
-                    let seed = self.plan.seed;
-                    failure
-                        .during(format_args!("seed {seed}, {damage:?} of {} ({len} bytes)", path.display()))
-                })?;
-            }
+        for (path, damage) in damages(&files_below(&self.fs, Path::new(DIR))?, images, &random) {
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.check_damage(&path, &damage, &mut verdicts)));
+            let outcome = outcome.unwrap_or_else(|panic| Err(Failure::of_panic(&*panic)));
+            outcome.map_err(|failure| {
+                let seed = self.plan.seed;
+                failure.during(format_args!("seed {seed}, {damage:?} of {}", path.display()))
+            })?;
         }
         Ok(verdicts)
     }
 
-    fn check_damage(&self, path: &Path, damage: Damage, verdicts: &mut Verdicts) -> Outcome {
+    fn check_damage(&self, path: &Path, damage: &Damage, verdicts: &mut Verdicts) -> Outcome {
         let fs = self.fs.crash(Crash::Process);
         apply(&fs, path, damage)?;
         let env = Env::simulated(Arc::new(fs), self.plan.seed);
@@ -120,7 +147,7 @@ impl Victim {
         let is_log = path.extension().is_some_and(|extension| extension == "seg");
         match found {
             Ok(at) if at == self.oracle.now() => verdicts.harmless += 1,
-            Ok(at) if is_log && !matches!(damage, Damage::Flip(_)) && at >= self.in_tables => {
+            Ok(at) if is_log && matches!(damage, Damage::Cut(_) | Damage::Delete) && at >= self.in_tables => {
                 verdicts.earlier += 1;
             }
             Ok(at) => {
@@ -130,12 +157,13 @@ impl Victim {
             }
             Err(ReadFailure::Wrong(failure)) => return Err(failure),
             Err(ReadFailure::Error(error)) => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let text = error.to_string();
+                let names_other = matches!(damage, Damage::SwapFiles(other) if names(&text, other) || other.ends_with("CURRENT"));
                 // Which segment a file was cannot be known without it: the log says which one it misses.
                 let is_missed = is_log && text.contains("no file is log segment");
-                let named = text.contains(&*name)
-                    || name.starts_with("MANIFEST")
+                let named = names(&text, path)
+                    || names_other
+                    || path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("MANIFEST"))
                     || is_missed && matches!(damage, Damage::Delete);
                 ensure!(named, "the error does not name the file: {error}");
                 let typed = matches!(
@@ -200,7 +228,7 @@ enum ReadFailure {
     Wrong(Failure),
 }
 
-fn apply(fs: &StrictFs, path: &Path, damage: Damage) -> Outcome {
+fn apply(fs: &StrictFs, path: &Path, damage: &Damage) -> Outcome {
     match damage {
         Damage::Flip(bit) => {
             let file = fs.open(path, OpenMode::ReadWrite)?;
@@ -209,10 +237,46 @@ fn apply(fs: &StrictFs, path: &Path, damage: Damage) -> Outcome {
             byte[0] ^= 1 << (bit % 8);
             file.write_at(&byte, bit / 8)?;
         }
-        Damage::Cut(len) => fs.open(path, OpenMode::ReadWrite)?.set_len(len)?,
+        Damage::Cut(len) => fs.open(path, OpenMode::ReadWrite)?.set_len(*len)?,
+        Damage::Zero(sector) => {
+            change(fs, path, |content| {
+                let sector = sector_of(content.len(), *sector);
+                content[sector].fill(0);
+            })?;
+        }
+        Damage::SwapSectors(one, other) => change(fs, path, |content| {
+            let (one, other) = (sector_of(content.len(), *one), sector_of(content.len(), *other));
+            for (left, right) in one.zip(other) {
+                content.swap(left, right);
+            }
+        })?,
         Damage::Delete => fs.remove_file(path)?,
+        Damage::SwapFiles(other) => {
+            let aside = path.with_extension("aside");
+            fs.rename(path, &aside)?;
+            fs.rename(other, path)?;
+            fs.rename(&aside, other)?;
+        }
     }
     Ok(())
+}
+
+fn sector_of(len: usize, sector: u64) -> std::ops::Range<usize> {
+    let start = (sector * SECTOR_BYTES) as usize;
+    start..len.min(start + SECTOR_BYTES as usize)
+}
+
+fn change(fs: &StrictFs, path: &Path, change: impl FnOnce(&mut [u8])) -> Outcome {
+    let file = fs.open(path, OpenMode::ReadWrite)?;
+    let mut content = vec![0; fs.file_len(path)?.unwrap_or(0) as usize];
+    file.read_at(&mut content, 0)?;
+    change(&mut content);
+    file.write_at(&content, 0)?;
+    Ok(())
+}
+
+fn names(text: &str, path: &Path) -> bool {
+    text.contains(&*path.file_name().unwrap_or_default().to_string_lossy())
 }
 
 fn files_below(fs: &StrictFs, dir: &Path) -> Outcome<Vec<(PathBuf, u64)>> {

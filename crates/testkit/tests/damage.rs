@@ -1,10 +1,20 @@
 //! The damage sweep over small stores: with each layout, with and without compression and filters.
+//!
+//! `ESKER_IMAGES=n` damages about n images of each store; 500,000 flip each bit of the larger one.
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
 use esker::Durability;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
 use esker_testkit::script::{Action, Edit, Op, Plan, WriteMethod};
 use esker_testkit::{Filler, Key, damage};
+
+/// Images of each store, without `ESKER_IMAGES`.
+const IMAGES: u64 = 800;
+
+fn images() -> u64 {
+    let images = std::env::var("ESKER_IMAGES").ok();
+    images.map_or(IMAGES, |text| text.parse().unwrap_or_else(|_| panic!("ESKER_IMAGES={text}")))
+}
 
 /// Tables of two generations in two keyspaces, and a log with more.
 fn script() -> Vec<Op> {
@@ -36,7 +46,8 @@ fn sweep(seed: u64, options: &[(&str, &str)]) {
     let database = Chosen::plain(DATABASE).with(DATABASE, "log segment", "16 KiB");
     let plan = Plan { seed, database, spaces: [chosen.clone(), chosen.clone(), chosen], script: script() };
     let victim = damage::prepare(&plan);
-    let verdicts = victim.and_then(|victim| victim.sweep()).unwrap_or_else(|failure| panic!("{failure}"));
+    let verdicts =
+        victim.and_then(|victim| victim.sweep(images())).unwrap_or_else(|failure| panic!("{failure}"));
     println!("{options:?}: {verdicts:?}");
     assert!(verdicts.detected > 100, "hardly anything was noticed: {verdicts:?}");
 }
