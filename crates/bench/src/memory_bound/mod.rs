@@ -6,9 +6,10 @@
 //! on, large values, a backup, a merge of everything. A sampler reads the anonymous memory of the process all
 //! the while ([`sampler`]).
 //!
-//! The run fails if a peak is above [`bound_bytes`], or if what metrics tell differs from the truth by more
-//! than [`WORST_DIFFERENCE`]. Memory that the process had before it opened the database, and results that a
-//! phase holds, are not the database's.
+//! The run fails if a peak is above [`bound_bytes`]. How far what metrics tell differs from the truth is shown
+//! beside it and fails nothing: free pieces of the heap, stacks of threads and structures of open cursors are
+//! in no account. Memory that the process had before it opened the database, and results that a phase holds,
+//! are not the database's.
 
 mod phases;
 mod sampler;
@@ -24,9 +25,6 @@ use sampler::MemorySampler;
 
 /// Bytes of data that the phases write together, in budgets.
 const DATA_FACTOR: f64 = 20.0;
-/// The greatest share of the budget by which what metrics tell may differ from the truth. Not of the truth
-/// itself: an almost empty database needs a few mebibytes for threads and code.
-const WORST_DIFFERENCE: f64 = 0.05;
 /// What may come on top of the budget and a twentieth of it: stacks of threads, open files, the allocator.
 const ALLOWANCE_BYTES: u64 = 16 << 20;
 
@@ -89,10 +87,6 @@ pub(crate) fn measure(
         report.memory_bound(&row)?;
         if row.peak_bytes > row.bound_bytes {
             missed.push(format!("{} took {} MiB", row.phase, row.peak_bytes >> 20));
-        }
-        if row.worst_difference > WORST_DIFFERENCE {
-            let percent = row.worst_difference * 100.0;
-            missed.push(format!("metrics were off by {percent:.1} % of the budget in {}", row.phase));
         }
     }
     mix.let_go();
