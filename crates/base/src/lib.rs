@@ -11,6 +11,7 @@
 
 pub mod checksum;
 pub mod coding;
+mod duration_counts;
 pub mod error;
 pub mod expiry;
 pub mod ids;
@@ -26,6 +27,7 @@ pub mod sync;
 mod thread_buffer;
 mod unwinding;
 
+pub use duration_counts::DurationCounts;
 pub use error::{
     Conflict, Corruption, Error, HistoryGone, IoFailure, MergeFailure, QuarantinedRange, Result,
 };

@@ -273,11 +273,13 @@ pub mod metrics {
     pub use crate::report::readers::OpenReader;
     pub use crate::report::targets::{DeleteTarget, KeyspaceTargets, SpaceTarget, TargetState};
     pub use crate::report::verify::VerifyReport;
+    pub use esker_base::DurationCounts;
     pub use esker_engine::amplification::{
         Amplification, Cause, CauseInfo, LevelAmplification, ReadAmplification, SpaceAmplification,
     };
     pub use esker_engine::background::migration::MigrationInfo;
     pub use esker_engine::background::targets::DeleteShortfall;
+    pub use esker_engine::state::counters::StallCause;
     pub use esker_engine::state::events::ListenerMetrics;
     pub use esker_engine::state::jobs::JobMetrics;
     pub use esker_engine::state::write_control::{StallChange, WaitingWrites};

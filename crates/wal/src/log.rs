@@ -35,7 +35,7 @@ use crate::segment::{DATA_START, parse_slot_file_name};
 use crate::sync::{DurableWait, GroupSync};
 use esker_base::limits::MAX_RECORD_LEN;
 use esker_base::planted;
-use esker_base::{Error, LogId, Result, SeqNo};
+use esker_base::{DurationCounts, Error, LogId, Result, SeqNo};
 use esker_env::fs::{DirEntry, parent_dir};
 use esker_env::{Env, File, FileSystem, Random};
 use parking_lot::{Condvar, Mutex};
@@ -118,6 +118,8 @@ pub struct LogStart {
 pub struct LogCounters {
     /// Successful flushes (`fdatasync` rounds).
     pub flushes: u64,
+    /// How long each of them took.
+    pub flush_times: DurationCounts,
     /// Files synced by those flushes.
     pub files_synced: u64,
     /// Segments newly created.
@@ -533,6 +535,7 @@ impl Log {
 
     /// Syncs every segment with unsynced bytes before `position`, oldest first.
     fn flush(&self, position: LogPosition) -> Result<()> {
+        let began_ns = self.group_sync.now_ns();
         let files: Vec<_> = {
             let pool = self.pool.lock();
             let unsynced = pool.live.iter().filter(|live| live.log_id <= position.log_id && !live.synced);
@@ -551,8 +554,10 @@ impl Log {
             }
         }
         self.sync_names()?;
+        let took_ns = self.group_sync.now_ns().saturating_sub(began_ns);
         let mut counters = self.counters.lock();
         counters.flushes += 1;
+        counters.flush_times.add(took_ns);
         counters.files_synced += files.len() as u64;
         Ok(())
     }

@@ -183,6 +183,11 @@ impl GroupSync {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The monotonic time, by which flushes are measured.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.monotonic_ns()
+    }
+
     #[inline]
     pub(crate) fn durable_seqno(&self) -> u64 {
         self.durable_seqno.load(Ordering::Acquire)

@@ -31,7 +31,7 @@ const fn tree(package: &'static str, modules: &'static str) -> Order {
 pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker-base",
-        "planted checksum coding expiry ids inside_job key kind large_buffer limits seqno error resident_only sync thread_buffer unwinding",
+        "planted checksum coding duration_counts expiry ids inside_job key kind large_buffer limits seqno error resident_only sync thread_buffer unwinding",
     ),
     tree(
         "esker-env",

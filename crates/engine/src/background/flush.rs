@@ -114,6 +114,9 @@ pub(super) fn flush_memtables(store: &Store, writing: &Writing, shares: &[FlushS
     }
     for (at, (job, began_ns)) in begun.into_iter().enumerate() {
         let duration = Duration::from_nanos(store.monotonic_ns().saturating_sub(began_ns));
+        if done.is_ok() {
+            store.counters.flush_times.lock().add(duration.as_nanos() as u64);
+        }
         let result = done.as_ref().map(|outputs| outputs[at].clone()).map_err(Clone::clone);
         store.events.emit(|| Event::FlushEnded { job, result, duration });
     }

@@ -86,6 +86,16 @@ pub(crate) const WORKER_POOLS: [WorkerPool; 4] =
     [WorkerPool::Log, WorkerPool::Flush, WorkerPool::Compaction, WorkerPool::Urgent];
 
 impl WorkerPool {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkerPool::Log => "log",
+            WorkerPool::Flush => "flush",
+            WorkerPool::Compaction => "compaction",
+            WorkerPool::Urgent => "urgent compaction",
+        }
+    }
+
     /// Why a write waits for the pool.
     pub fn why_writers_wait(self) -> &'static str {
         match self {

@@ -8,7 +8,6 @@ use crate::state::scheduler::{ErrorScope, WorkerPool};
 use crate::state::store::Store;
 use esker_base::{Error, InsideJob, KeyspaceId, Result};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Whether a writer may stall.
@@ -103,7 +102,7 @@ pub fn wait_for_room(
     let started = store.env.clock.monotonic_ns();
     let changed = store.scheduler.wait_for_change(store, pool, concern, seen, wait.left)?;
     let waited = Duration::from_nanos(store.env.clock.monotonic_ns().saturating_sub(started));
-    store.counters.stall_ns.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
+    store.counters.add_stopped(pool, waited.as_nanos() as u64);
     wait.left = wait.left.saturating_sub(waited);
     if !changed || wait.left.is_zero() {
         return Err(Error::WouldStall { retry_after: store.stall_limit, cause: cause.into() });

@@ -1,13 +1,14 @@
 //! Metrics: counters, sizes and states of a database.
 
 use crate::Database;
-use esker_base::{Error, FileNumber, SeqNo};
+use esker_base::{DurationCounts, Error, FileNumber, SeqNo};
 use esker_cache::CacheStats;
 use esker_engine::amplification;
 use esker_engine::amplification::{Amplification, level_label};
 use esker_engine::background::migration;
 use esker_engine::background::migration::MigrationInfo;
 use esker_engine::background::picker;
+use esker_engine::state::counters::StallCause;
 use esker_engine::state::events::ListenerMetrics;
 use esker_engine::state::jobs::JobMetrics;
 use esker_engine::state::keyspace::KeyspaceState;
@@ -70,6 +71,11 @@ pub struct Metrics {
     pub delays: u64,
     /// How long these delays took, summed over threads.
     pub delay_time: Duration,
+    /// How long writes were stopped and slowed since the open, by what held them back; causes without time
+    /// are left out.
+    pub stall_causes: Vec<StallCause>,
+    /// How long flushes took since the open, from the first entry to the edit that installs the tables.
+    pub flush_times: DurationCounts,
     /// The memory budget and its use.
     pub memory: MemoryMetrics,
     /// The log.
@@ -182,8 +188,12 @@ pub struct LogMetrics {
     pub history_bytes: u64,
     /// The limit of these bytes.
     pub history_limit_bytes: u64,
+    /// Bytes written to the log since the open, headers of records and padding included.
+    pub written_bytes: u64,
     /// Flushes to the device.
     pub flushes: u64,
+    /// How long each of them took.
+    pub flush_times: DurationCounts,
     /// Segments created.
     pub segments_prepared: u64,
     /// Segments reused.
@@ -200,6 +210,8 @@ pub struct KeyspaceMetrics {
     pub user_bytes: u64,
     /// Entries in memtables, superseded versions and tombstones included.
     pub memtable_entries: u64,
+    /// Memory of memtables, without those that only readers hold.
+    pub memtable_bytes: u64,
     /// Memtables that wait to be flushed.
     pub sealed_memtables: usize,
     /// Runs of tables: the most that a lookup searches.
@@ -365,9 +377,9 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
     let (snapshots, oldest_snapshot) = store.snapshots.summary();
     let keyspaces = store.all_keyspaces();
     let keyspaces: Vec<_> = keyspaces.iter().map(|keyspace| keyspace_metrics(store, keyspace)).collect();
-    let (batches, entries) = store.writing.as_ref().map_or((0, 0), |writing| {
+    let (batches, entries, log_written_bytes) = store.writing.as_ref().map_or((0, 0, 0), |writing| {
         let state = writing.commit.lock();
-        (state.batches, state.entries)
+        (state.batches, state.entries, state.log.bytes())
     });
     let (open, limit) = (store.files.open_amount(), store.files.limit());
     let cause = store.writing().err().map(|error| error.to_string());
@@ -382,13 +394,17 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
         stall_time: Duration::from_nanos(store.counters.stall_ns.load(Ordering::Relaxed)),
         delays: store.counters.delays.load(Ordering::Relaxed),
         delay_time: Duration::from_nanos(store.counters.delay_ns.load(Ordering::Relaxed)),
+        stall_causes: store.counters.stall_causes(),
+        flush_times: *store.counters.flush_times.lock(),
         memory: memory_metrics(store, log_mapped_bytes),
         log: LogMetrics {
             live_bytes: log.map_or(0, |log| log.live_bytes()),
             history_bytes: log
                 .map_or_else(|| store.history.kept_bytes_after(SeqNo::ZERO), |log| log.history_bytes()),
             history_limit_bytes: store.history_limit_bytes,
+            written_bytes: log_written_bytes,
             flushes: log_counters.flushes,
+            flush_times: log_counters.flush_times,
             segments_prepared: log_counters.prepared,
             segments_recycled: log_counters.recycled,
         },
@@ -445,6 +461,7 @@ fn keyspace_metrics(store: &Store, keyspace: &KeyspaceState) -> KeyspaceMetrics 
         name: keyspace.name().to_string(),
         user_bytes,
         memtable_entries: view.memtables().map(|view| view.memtable.len()).sum(),
+        memtable_bytes: view.memtables().map(|view| view.memtable.allocated_bytes()).sum(),
         sealed_memtables: view.sealed.len(),
         runs: view.tree.runs.len(),
         tables: parts().count(),

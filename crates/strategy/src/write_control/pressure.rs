@@ -53,6 +53,26 @@ pub enum WriteState {
 }
 
 impl PressureCause {
+    /// All of them.
+    pub const ALL: [PressureCause; 5] = [
+        PressureCause::Memory,
+        PressureCause::SharedMemory,
+        PressureCause::Level0,
+        PressureCause::Space,
+        PressureCause::Garbage,
+    ];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            PressureCause::Memory => "memory",
+            PressureCause::SharedMemory => "shared memory",
+            PressureCause::Level0 => "level 0",
+            PressureCause::Space => "space",
+            PressureCause::Garbage => "garbage",
+        }
+    }
+
     /// Whether flushes drain the queue; compactions drain the others.
     pub fn is_drained_by_flushes(self) -> bool {
         match self {

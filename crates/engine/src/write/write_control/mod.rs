@@ -115,9 +115,10 @@ pub fn finish_commit(store: &Store, writing: &Writing, after: &AfterCommit, max_
         return update_pressure_if_due(store, keyspace, began_ns);
     }
     store.counters.delays.fetch_add(1, Ordering::Relaxed);
+    let cause = keyspace.write_control.lock().state;
     wait_for_pace(store, keyspace, *throttle_debt, max_delay);
     let waited_ns = store.env.clock.monotonic_ns().saturating_sub(began_ns);
-    store.counters.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
+    store.counters.add_slowed(cause, waited_ns);
 }
 
 /// Waits off the throttle debt, at most `max_delay`.
