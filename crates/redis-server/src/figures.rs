@@ -5,6 +5,7 @@
 
 pub use crate::observed::histogram::LATENCY_STEPS_NS;
 pub use crate::observed::slow_log::SlowCommand;
+pub use crate::observed::turns::TURN_STEPS;
 
 use crate::observed::histogram::Counts;
 use crate::pubsub::Subject;
@@ -42,8 +43,35 @@ pub struct Figures {
     pub keyspace_hits: u64,
     /// Keys that they did not find.
     pub keyspace_misses: u64,
+    /// TLS handshakes that ended well.
+    pub tls_handshakes: u64,
+    /// TLS handshakes that failed, took too long, or were given up by the client.
+    pub failed_tls_handshakes: u64,
+    /// How long clients were not read or served because they did not take replies or had sent too much, in
+    /// nanoseconds, summed over clients.
+    pub backpressure_ns: u64,
+    /// How many turns of clients executed as many commands as each of [`TURN_STEPS`] at most, and how many
+    /// turns there were.
+    pub turns: ([u64; TURN_STEPS.len()], u64),
+    /// Commands of all turns.
+    pub turn_commands: u64,
+    /// Groups of commands, each with one batch.
+    pub groups: u64,
+    /// Why groups ended before their client's requests did, and how many.
+    pub group_cuts: Vec<(&'static str, u64)>,
     /// Groups of commands that had to wait for a device or for a stall.
     pub slow_groups: u64,
+    /// Work of clients that waits for a thread that may wait.
+    pub slow_lane_jobs: u64,
+    /// Messages of channels given to subscribers, once for each of them.
+    pub delivered_messages: u64,
+    /// How many runs of scripts and functions took less than each of [`LATENCY_STEPS_NS`], and how many there
+    /// were.
+    pub scripts: ([u64; LATENCY_STEPS_NS.len()], u64),
+    /// Their time in nanoseconds.
+    pub script_ns: u64,
+    /// Runs that were taken back and begun anew.
+    pub script_reruns: u64,
     /// Channels, patterns and shard channels that have subscribers.
     pub pubsub_names: usize,
     /// Keys deleted because they had expired.
@@ -114,6 +142,11 @@ impl Latencies {
     }
 }
 
+/// How many times are below each of [`LATENCY_STEPS_NS`], and how many there are.
+fn in_steps(counts: &Counts) -> ([u64; LATENCY_STEPS_NS.len()], u64) {
+    (LATENCY_STEPS_NS.map(|step_ns| counts.below(step_ns)), counts.total())
+}
+
 impl Server {
     /// The figures of this moment.
     pub fn figures(&self) -> Figures {
@@ -122,6 +155,7 @@ impl Server {
             |value: fn(&crate::clients::Client) -> u64| clients.iter().map(|client| value(client)).sum();
         let names = [Subject::Channel, Subject::Pattern, Subject::Shard];
         let errors = self.observed.commands.errors().into_iter();
+        let turns = self.observed.commands.turns();
         Figures {
             started_ms: self.started_ms,
             clients: clients.len(),
@@ -136,7 +170,19 @@ impl Server {
             sent_bytes: read(&self.statistics.sent_bytes),
             keyspace_hits: read(&self.statistics.keyspace_hits),
             keyspace_misses: read(&self.statistics.keyspace_misses),
+            tls_handshakes: read(&self.statistics.tls_handshakes),
+            failed_tls_handshakes: read(&self.statistics.failed_tls_handshakes),
+            backpressure_ns: read(&self.statistics.backpressure_ns),
+            turns: turns.turns(),
+            turn_commands: turns.turn_commands,
+            groups: turns.groups,
+            group_cuts: turns.cuts(),
             slow_groups: read(&self.statistics.slow_groups),
+            slow_lane_jobs: read(&self.observed.slow_lane_jobs),
+            delivered_messages: self.pubsub.delivered(),
+            scripts: in_steps(&turns.scripts),
+            script_ns: turns.script_ns,
+            script_reruns: turns.script_reruns,
             pubsub_names: names.into_iter().map(|subject| self.pubsub.names(subject, None).len()).sum(),
             expired_keys: self.store.expired_keys(),
             expiry_lag_ms: self.now_ms().saturating_sub(self.store.next_expiry_ms()),
@@ -174,9 +220,7 @@ impl Server {
             nanos: total.nanos,
             rejected: total.rejected,
             failed: total.failed,
-            latencies: total
-                .latencies
-                .map(|counts| (LATENCY_STEPS_NS.map(|step_ns| counts.below(step_ns)), counts.total())),
+            latencies: total.latencies.as_ref().map(in_steps),
         });
         of.collect()
     }

@@ -107,6 +107,7 @@ impl<'s> LocalClient<'s> {
                 break;
             }
         }
+        self.executor.end_turn();
         if let Some(error) = self.requests.error() {
             error.write_reply(&mut replies);
         }

@@ -10,11 +10,13 @@ pub(crate) mod latency;
 pub(crate) mod monitors;
 pub(crate) mod secrets;
 pub(crate) mod slow_log;
+pub(crate) mod turns;
 
 use counters::CommandStatistics;
 use latency::Latency;
 use monitors::Monitors;
 use slow_log::SlowLog;
+use std::sync::atomic::AtomicU64;
 
 /// What the threads of a server have noted.
 #[derive(Debug, Default)]
@@ -25,6 +27,8 @@ pub(crate) struct Observed {
     pub(crate) slow_log: SlowLog,
     /// LATENCY.
     pub(crate) latency: Latency,
+    /// Work of clients that waits for a thread of the slow lane.
+    pub(crate) slow_lane_jobs: AtomicU64,
     /// Clients of MONITOR.
     pub(crate) monitors: Monitors,
 }

@@ -4,6 +4,7 @@ use crate::observed::counters::{Ended, ThreadCounters, code_of};
 use crate::observed::latency::LatencyEvent;
 use crate::observed::monitors;
 use crate::observed::slow_log::{SlowCommand, kept_arguments};
+use crate::observed::turns::TurnCounters;
 use crate::server::Server;
 use crate::session::Session;
 use crate::statistics::add;
@@ -179,6 +180,11 @@ impl<'s> Observer<'s> {
             address,
             client_name,
         });
+    }
+
+    /// The counters of groups, turns and scripts.
+    pub(crate) fn turns(&self) -> &TurnCounters {
+        &self.counters.turns
     }
 
     /// A command that only reads looked up a key.

@@ -8,7 +8,7 @@ use esker_resp::writer::{Protocol, ReplyWriter};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What a client subscribes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,6 +115,8 @@ pub(crate) struct PubSub {
     table: Mutex<Table>,
     /// Names that are subscribed to, so that publishing costs a load while there is none.
     names: AtomicUsize,
+    /// Messages given to subscribers, once for each of them.
+    delivered: AtomicU64,
 }
 
 impl PubSub {
@@ -160,13 +162,22 @@ impl PubSub {
                 count += send(clients, &[b"pmessage", pattern, channel, message]);
             }
         }
+        self.delivered.fetch_add(count as u64, Ordering::Relaxed);
         count
     }
 
     /// Sends a message to the subscribers of a shard channel.
     pub(crate) fn publish_shard(&self, channel: &[u8], message: &[u8]) -> usize {
         let table = self.table.lock();
-        table.shards.get(channel).map_or(0, |clients| send(clients, &[b"smessage", channel, message]))
+        let clients = table.shards.get(channel);
+        let count = clients.map_or(0, |clients| send(clients, &[b"smessage", channel, message]));
+        self.delivered.fetch_add(count as u64, Ordering::Relaxed);
+        count
+    }
+
+    /// Messages given to subscribers, once for each of them.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered.load(Ordering::Relaxed)
     }
 
     /// Channels with subscribers that match a pattern.

@@ -2,6 +2,7 @@
 
 use crate::config::{Setting, SettingSource};
 use crate::server::{AppendFsync, Server};
+use esker::Keyspace;
 use esker_redis_commands::acl::Users;
 use esker_redis_store::layout::{Space, system};
 use std::sync::atomic::Ordering;
@@ -122,13 +123,19 @@ impl Server {
     /// Those of the engine, and users with rules that this build does not take: leaving one out could give
     /// rights that nothing takes away.
     pub fn load_settings(&self) -> esker::Result<()> {
-        for entry in self.store.space(Space::System).prefix([system::SETTING]) {
-            let (key, value) = entry?;
-            let _refused = self.set_directive(&key[1..], &value);
+        for kept in kept_settings(self.store.space(Space::System)) {
+            let (name, value) = kept?;
+            let _refused = self.set_directive(&name, &value);
         }
         let Some(text) = self.store.space(Space::System).get(system::USERS)? else { return Ok(()) };
         self.access
             .change(|users| users.load(&text, b"stored users"))
             .map_err(|text| esker::Error::InvalidArgument(String::from_utf8_lossy(&text).into_owned().into()))
     }
+}
+
+/// Names and values of the directives that are kept with the data.
+pub(crate) fn kept_settings(space: &Keyspace) -> impl Iterator<Item = esker::Result<(Vec<u8>, Vec<u8>)>> {
+    let kept = space.prefix([system::SETTING]);
+    kept.map(|entry| entry.map(|(key, value)| (key[1..].to_vec(), value.to_vec())))
 }

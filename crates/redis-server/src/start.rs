@@ -11,8 +11,11 @@ use crate::net::tcp_listener::{TcpAddress, with_port};
 use crate::net::unix_listener::UnixAddress;
 use crate::rebinding::hosts;
 use crate::server::Server;
+use crate::settings::kept_settings;
 use crate::tls::tls_settings;
+use esker::Database;
 use esker_redis_commands::Names;
+use esker_redis_store::layout::Space;
 use esker_resp::integer::parse_integer;
 use esker_resp::redis_conf::{self, Directive};
 use esker_tls::TlsSettings;
@@ -40,7 +43,7 @@ const JOINED: [&str; 7] = [
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, String>;
 
 /// What the configuration says.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct StartConfig {
     settings: Vec<Setting>,
     users: Vec<Vec<Vec<u8>>>,
@@ -114,6 +117,29 @@ impl StartConfig {
     /// A sentence with the directive.
     pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
         self.add_words(&[format!("--{name}").into_bytes(), value.to_vec()])
+    }
+
+    /// Adds the directives that CONFIG REWRITE keeps in a database and that are not set here: what a server on
+    /// it begins with. The database may be open for reading only, and need not have data of Redis.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn add_kept(&mut self, database: &Database) -> esker::Result<()> {
+        let name = Space::System.name();
+        if !database.keyspaces().iter().any(|known| known == name) {
+            return Ok(());
+        }
+        for kept in kept_settings(&database.open_keyspace(name)?) {
+            let (name, value) = kept?;
+            let setting = start_setting(&name, &value, None);
+            // As at a start, one that this build does not take is left out.
+            if let Some(Ok(setting)) = setting
+                && self.value(setting.name()).is_none()
+            {
+                self.settings.push(setting);
+            }
+        }
+        Ok(())
     }
 
     fn add(&mut self, directive: &Directive, place: &str) -> Result<(), String> {

@@ -46,6 +46,9 @@ counters! {
     keyspace_misses,
     /// Groups that the slow lane executed.
     slow_groups,
+    /// How long clients were not read or served because they did not take replies or had sent too much, in
+    /// nanoseconds.
+    backpressure_ns,
 }
 
 /// Adds to a counter.

@@ -145,6 +145,8 @@ fn the_authority_of_the_server_and_its_name_are_what_clients_check() {
             (tls.info("esker_tls_handshakes"), tls.info("esker_failed_tls_handshakes")),
             ("1".into(), "1".into())
         );
+        let figures = tls.server.server().figures();
+        assert_eq!((figures.tls_handshakes, figures.failed_tls_handshakes), (1, 1));
     });
 }
 

@@ -14,6 +14,7 @@ use crate::checks;
 use crate::command_kinds::CommandKind;
 use crate::commands::{self, Handler};
 use crate::failure::{Failure, engine_error_text};
+use crate::observed::turns::GroupCut;
 use crate::observer::Observer;
 use crate::server::Server;
 use crate::session::{ReplyMode, Session};
@@ -102,6 +103,10 @@ pub(crate) struct Executor<'s> {
     stalled: Duration,
     /// Whether the stripes of all keys are held for a script whose keys are not known before it runs.
     holds_all_stripes: bool,
+    /// Whether requests are known behind the one that is executed.
+    has_more: bool,
+    /// Commands executed in this turn of the client.
+    turn_commands: u64,
 }
 
 /// On which occasion a command is called.
@@ -153,6 +158,8 @@ impl<'s> Executor<'s> {
             refused: None,
             stalled: Duration::ZERO,
             holds_all_stripes: false,
+            has_more: false,
+            turn_commands: 0,
         }
     }
 
@@ -183,7 +190,8 @@ impl<'s> Executor<'s> {
         self.look_ahead(session, requests, mode);
         loop {
             if out.len() > OUTPUT_HIGH_BYTES {
-                let is_ended = self.end_group(session, requests.position(), out, mode);
+                let cut = Some(GroupCut::Output);
+                let is_ended = self.end_group(session, requests.position(), out, mode, cut);
                 return if is_ended { End::OutputFull } else { self.give_up(session, requests, out) };
             }
             let Some(arguments) = requests.arguments().filter(|_| !session.closes_after_reply) else { break };
@@ -200,7 +208,7 @@ impl<'s> Executor<'s> {
             let (position, first) = (requests.position(), self.first_request);
             let is_full =
                 position - first >= COMMANDS_OF_A_GROUP || self.txn.memory_bytes() > BYTES_OF_A_GROUP;
-            if is_full && !self.end_group(session, position, out, mode) {
+            if is_full && !self.end_group(session, position, out, mode, Some(GroupCut::Full)) {
                 return self.give_up(session, requests, out);
             }
             if is_full {
@@ -209,6 +217,7 @@ impl<'s> Executor<'s> {
             }
             let (start, replies) = (out.len(), session.replies);
             session.always_replies = false;
+            self.has_more = requests.remaining() > 1;
             let step = self.step(session, arguments, position, out, mode);
             if let Some(tracking) = &mut session.tracking
                 && session.queue.is_none()
@@ -232,9 +241,17 @@ impl<'s> Executor<'s> {
                 Step::Paused => return End::Paused,
             }
         }
-        match self.end_group(session, requests.position(), out, mode) {
+        match self.end_group(session, requests.position(), out, mode, None) {
             true => End::Done,
             false => self.give_up(session, requests, out),
+        }
+    }
+
+    /// Counts the commands that were executed since the last call.
+    pub(crate) fn end_turn(&mut self) {
+        match std::mem::take(&mut self.turn_commands) {
+            0 => {}
+            commands => self.observer.turns().count_turn(commands),
         }
     }
 
@@ -363,7 +380,7 @@ impl<'s> Executor<'s> {
                 return Step::Next;
             }
             Ok(Checked::HeldBack) => {
-                return if self.end_group(session, position, out, mode) {
+                return if self.end_group(session, position, out, mode, Some(GroupCut::Pause)) {
                     Step::Paused
                 } else {
                     Step::MustWait
@@ -394,7 +411,8 @@ impl<'s> Executor<'s> {
         let step = self.execute(session, command, handler, arguments, out, mode);
         // Clients that wait come before the next command of this one.
         if (is_alone || self.fills_awaited(told_before)) && matches!(step, Step::Next) {
-            if !self.end_group(session, position + 1, out, mode) {
+            let cut = if is_alone { GroupCut::Alone } else { GroupCut::AwaitedKey };
+            if !self.end_group(session, position + 1, out, mode, self.has_more.then_some(cut)) {
                 (session.db, session.protocol) = before;
                 return Step::MustWait;
             }
@@ -429,7 +447,9 @@ impl<'s> Executor<'s> {
         mode: Mode,
     ) -> Result<(), Step> {
         let begins_later = !self.txn.is_empty();
-        if !self.end_group(session, position, out, mode) {
+        let is_alone = !CommandKind::of(command).shares_a_group;
+        let cut = if is_alone { GroupCut::Alone } else { GroupCut::BusyKeys };
+        if !self.end_group(session, position, out, mode, Some(cut)) {
             return Err(Step::MustWait);
         }
         (self.first_request, self.first_reply) = (position, out.len());
@@ -629,12 +649,24 @@ impl<'s> Executor<'s> {
     }
 
     /// Writes the group's batch, tells what it changed, and frees its stripes. `false` if a thread that may
-    /// wait must do it.
-    fn end_group(&mut self, session: &mut Session, position: usize, out: &mut Vec<u8>, mode: Mode) -> bool {
+    /// wait must do it. `cut` says why the group does not go on to the last request.
+    fn end_group(
+        &mut self,
+        session: &mut Session,
+        position: usize,
+        out: &mut Vec<u8>,
+        mode: Mode,
+        cut: Option<GroupCut>,
+    ) -> bool {
         // Never waits under the stripes: readers of these keys would wait as well.
         match self.txn.commit(Stalls::Fail) {
             Ok(_) => {
-                add(&self.server.statistics.commands, (position - self.first_request) as u64);
+                let commands = (position - self.first_request) as u64;
+                if commands > 0 {
+                    add(&self.server.statistics.commands, commands);
+                    self.observer.turns().count_group(cut);
+                    self.turn_commands += commands;
+                }
                 self.stalled = Duration::ZERO;
                 self.change_pause(session);
                 if self.tell_batch(session.id, None) {

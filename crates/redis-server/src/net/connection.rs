@@ -10,6 +10,7 @@ use crate::server::Server;
 use crate::session::{Session, ShownVersion};
 use crate::statistics::add;
 use esker::SeqNo;
+use esker::parts::env::Clock;
 use mio::event::Event;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -60,6 +61,7 @@ impl Work {
                 break;
             }
         }
+        executor.end_turn();
         if self.end == End::Done
             && let Some(error) = self.requests.error()
             && !self.session.closes_after_reply
@@ -131,6 +133,8 @@ pub(crate) struct Connection {
     /// Since when it has had more output than the soft limit of its class, in milliseconds since 1970.
     over_soft_since_ms: Option<u64>,
     pub(crate) blocked_until_ms: Option<u64>,
+    /// Up to when the time is counted for which it is held back; `None` while it is not.
+    held_back_since_ns: Option<u64>,
     /// The reply that ended a wait before the slow lane had returned the work that began it.
     early_reply: Option<Vec<u8>>,
     /// When the TLS handshake must be over, in the clock's nanoseconds; `None` for a plain connection.
@@ -173,6 +177,7 @@ impl Connection {
             is_subscriber: false,
             over_soft_since_ms: None,
             blocked_until_ms: None,
+            held_back_since_ns: None,
             early_reply: None,
             handshake_ends_ns: None,
             shown_version: None,
@@ -221,6 +226,7 @@ impl Connection {
         }
         self.release_durable(server);
         self.write(server);
+        self.count_backpressure(server);
         if must_wait && let Some(work) = self.work.take() {
             self.stage = Stage::Away;
             return Need::SlowLane(work);
@@ -233,6 +239,33 @@ impl Connection {
         // What was left unread, also while the client had to wait, is not reported anew.
         let can_read = self.is_readable && self.wants_input();
         if can_read || self.can_go_on() { Need::Again } else { Need::Nothing }
+    }
+
+    /// Whether the client is not read or served before it takes replies, or because it has sent too much
+    /// behind a command that waits.
+    fn is_held_back(&self) -> bool {
+        let takes_too_little = self.unsent_bytes > OUTPUT_HIGH_BYTES;
+        match (&self.stage, &self.work) {
+            (Stage::Open, Some(work)) => {
+                takes_too_little || (work.end == End::OutputFull && self.unsent_bytes > OUTPUT_LOW_BYTES)
+            }
+            (Stage::Blocked | Stage::Paused, Some(work)) => {
+                takes_too_little || work.requests.waiting_bytes() >= WAITING_INPUT_BYTES
+            }
+            _ => false,
+        }
+    }
+
+    /// Adds to the time for which clients are held back.
+    pub(crate) fn count_backpressure(&mut self, server: &Server) {
+        let is_held_back = self.is_held_back();
+        if is_held_back || self.held_back_since_ns.is_some() {
+            let now_ns = server.clock.monotonic_ns();
+            if let Some(since_ns) = self.held_back_since_ns {
+                add(&server.statistics.backpressure_ns, now_ns.saturating_sub(since_ns));
+            }
+            self.held_back_since_ns = is_held_back.then_some(now_ns);
+        }
     }
 
     /// Whether nothing is left to do for a client that sends nothing any more.
@@ -522,6 +555,7 @@ impl Connection {
     /// Gives up what the client holds of the server; the slow lane's part follows when it comes back. The
     /// client is told that nothing more comes.
     pub(crate) fn leave(&mut self, server: &Server) {
+        self.count_backpressure(server);
         self.socket.end();
         if let Some(work) = &mut self.work {
             work.session.leave(server);

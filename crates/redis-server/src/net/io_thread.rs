@@ -292,6 +292,7 @@ impl<'s> IoThread<'s> {
     fn close_full(&mut self) {
         for place in 0..self.connections.len() {
             let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
+            connection.count_backpressure(self.server);
             connection.enforce_output_limit(self.server);
             if connection.is_closed() {
                 self.remove(place);

@@ -64,6 +64,11 @@ impl<J> LaneQueue<J> {
         }
     }
 
+    /// Jobs that wait, those that the engine holds back included.
+    pub(super) fn len(&self) -> usize {
+        self.readers.len() + self.writers.len() + self.held_back.len()
+    }
+
     /// Adds a job.
     pub(super) fn push(&mut self, job: J, only_reads: bool) {
         let queue = if only_reads { &mut self.readers } else { &mut self.writers };
@@ -166,7 +171,9 @@ mod tests {
         queue.hold_back("soon", 200, "level 0".into());
         assert_eq!(queue.next(100), Next::WaitUntil(Some(200)));
         queue.push("another", WRITE);
+        assert_eq!(queue.len(), 3);
         assert_eq!(queue.next(100), Next::Write("another"));
+        assert_eq!(queue.len(), 2, "what is executed waits no more");
         assert_eq!(queue.next(250), Next::WaitUntil(None), "that one takes the thread");
         queue.wrote();
         queue.push("later", WRITE);

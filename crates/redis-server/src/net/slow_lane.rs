@@ -11,6 +11,7 @@ use crate::statistics::add;
 use esker::parts::env::Clock;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Bounds of the time between two attempts of work that is held back: an attempt executes its commands anew,
@@ -53,7 +54,10 @@ impl SlowLane {
     pub(crate) fn push(&self, client: u64, work: Box<Work>, inbox: &Arc<Inbox>, server: &Server) {
         let only_reads = work.requests.only_read(server.names());
         let job = Job { client, work, inbox: Arc::clone(inbox), held_since_ns: None };
-        self.queue.lock().push(job, only_reads);
+        let mut queue = self.queue.lock();
+        queue.push(job, only_reads);
+        show_length(&queue, server);
+        drop(queue);
         self.arrived.notify_one();
     }
 
@@ -112,7 +116,10 @@ impl SlowLane {
         }
         let retry_after = retry_after.clamp(SHORTEST_RETRY, LONGEST_RETRY);
         let due_ns = now_ns + retry_after.as_nanos() as u64;
-        self.queue.lock().hold_back(job, due_ns, cause);
+        let mut queue = self.queue.lock();
+        queue.hold_back(job, due_ns, cause);
+        show_length(&queue, executor.server());
+        drop(queue);
         // A thread that sleeps has looked for the first of them without this one.
         self.arrived.notify_one();
     }
@@ -121,7 +128,9 @@ impl SlowLane {
         let mut queue = self.queue.lock();
         loop {
             let now_ns = server.clock.monotonic_ns();
-            match queue.next(now_ns) {
+            let next = queue.next(now_ns);
+            show_length(&queue, server);
+            match next {
                 Next::Read(job) => return Some(Task::Read(job)),
                 Next::Write(job) => return Some(Task::Write(job)),
                 Next::ServeWaiting => return Some(Task::ServeWaiting),
@@ -134,4 +143,9 @@ impl SlowLane {
             }
         }
     }
+}
+
+/// Lets figures tell how many jobs wait. The queue is locked, so the last change is the one that stays.
+fn show_length(queue: &LaneQueue<Job>, server: &Server) {
+    server.observed.slow_lane_jobs.store(queue.len() as u64, Ordering::Relaxed);
 }

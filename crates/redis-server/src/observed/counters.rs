@@ -5,6 +5,7 @@
 //! from later ones, because it may not write to other threads' counters.
 
 use super::histogram::{Counts, Histogram};
+use super::turns::{TurnCounters, TurnTotals};
 use esker_redis_commands::{Command, table};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -44,7 +45,8 @@ struct Counter {
     latencies: OnceLock<Box<Histogram>>,
 }
 
-fn add(counter: &AtomicU64, count: u64) {
+/// Adds to a counter of this thread (OB2).
+pub(super) fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
 }
 
@@ -52,11 +54,14 @@ fn add(counter: &AtomicU64, count: u64) {
 #[derive(Debug)]
 pub(crate) struct ThreadCounters {
     commands: Box<[Counter]>,
+    /// What is counted of groups, turns and scripts.
+    pub(crate) turns: TurnCounters,
 }
 
 impl ThreadCounters {
     fn new() -> Self {
-        Self { commands: (0..table::count_with_subcommands()).map(|_| Counter::default()).collect() }
+        let commands = (0..table::count_with_subcommands()).map(|_| Counter::default()).collect();
+        Self { commands, turns: TurnCounters::default() }
     }
 
     /// Counts a command. Only the thread that was given the counters may call it (OB2).
@@ -190,6 +195,13 @@ impl CommandStatistics {
             total.subtract(earlier);
         }
         table::all().iter().zip(totals).collect()
+    }
+
+    /// What was counted of groups, turns and scripts since the start.
+    pub(crate) fn turns(&self) -> TurnTotals {
+        let mut totals = TurnTotals::default();
+        self.threads.lock().iter().for_each(|thread| totals.add(&thread.turns));
+        totals
     }
 
     fn sums(&self) -> Vec<Total> {

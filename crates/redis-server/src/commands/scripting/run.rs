@@ -91,6 +91,8 @@ pub(super) fn run(call: &mut Call<'_, '_>, program: &Program<'_>, key_count: usi
         host.server.scripting.end(&host.run);
     }
     let stop = host.stop.take();
+    let run_ns = call.server.clock.monotonic_ns().saturating_sub(started_ns);
+    host.observer.turns().count_script(run_ns, runs_again(stop.as_ref(), host.is_resident));
     (call.session.db, call.session.protocol) = before;
     if has_run.is_none() {
         return Err("ERR a script cannot run within another".into());
@@ -110,6 +112,16 @@ pub(super) fn run(call: &mut Call<'_, '_>, program: &Program<'_>, key_count: usi
                 text.unwrap_or(b"ERR Script killed by user with SCRIPT KILL...").to_vec().into(),
             ))
         }
+    }
+}
+
+/// Whether a run that stopped so is taken back and begun anew. An error of the engine on a thread that may
+/// not wait is one of data that is not in memory, but for damage and full devices.
+fn runs_again(stop: Option<&ScriptStop>, is_resident: bool) -> bool {
+    match stop {
+        Some(ScriptStop::Undeclared | ScriptStop::TooLong) => true,
+        Some(ScriptStop::Engine(_)) => is_resident,
+        Some(ScriptStop::Killed) | None => false,
     }
 }
 
