@@ -2,7 +2,9 @@
 
 use super::amplification::amplification;
 use super::milliseconds;
-use esker::metrics::{KeyspaceMetrics, ListenerMetrics, MemoryMetrics, Metrics, OpenReader};
+use esker::metrics::{
+    DurationCounts, KeyspaceMetrics, ListenerMetrics, MemoryMetrics, Metrics, OpenReader, StallCause,
+};
 use esker::parts::cache::{BlockKind, KindStats};
 use serde_json::{Map, Value, json};
 
@@ -28,6 +30,8 @@ pub fn metrics(metrics: &Metrics, open_readers: &[OpenReader]) -> Value {
         "stall_ms": metrics.stall_time.as_millis() as u64,
         "delays": metrics.delays,
         "delay_ms": metrics.delay_time.as_millis() as u64,
+        "stall_causes": metrics.stall_causes.iter().map(stall_cause_of).collect::<Vec<_>>(),
+        "flush_times": durations_of(&metrics.flush_times),
         "snapshots": metrics.snapshots,
         "quarantined_files": metrics.quarantined_files,
         "memory": memory_of(memory),
@@ -43,7 +47,9 @@ pub fn metrics(metrics: &Metrics, open_readers: &[OpenReader]) -> Value {
             "live_bytes": log.live_bytes,
             "history_bytes": log.history_bytes,
             "history_limit_bytes": log.history_limit_bytes,
+            "written_bytes": log.written_bytes,
             "flushes": log.flushes,
+            "flush_times": durations_of(&log.flush_times),
             "segments_prepared": log.segments_prepared,
             "segments_recycled": log.segments_recycled,
         },
@@ -142,6 +148,7 @@ pub fn keyspace_of(keyspace: &KeyspaceMetrics) -> Value {
     json!({
         "name": keyspace.name,
         "memtable_entries": keyspace.memtable_entries,
+        "memtable_bytes": keyspace.memtable_bytes,
         "sealed_memtables": keyspace.sealed_memtables,
         "runs": keyspace.runs,
         "tables": keyspace.tables,
@@ -162,6 +169,32 @@ pub fn keyspace_of(keyspace: &KeyspaceMetrics) -> Value {
         "blob_flushed_bytes": keyspace.blob_flushed_bytes,
         "blob_relocated_bytes": keyspace.blob_relocated_bytes,
         "amplification": amplification(&keyspace.amplification),
+    })
+}
+
+/// What held writes back, and for how long.
+fn stall_cause_of(stall: &StallCause) -> Value {
+    json!({
+        "kind": stall_kind(stall),
+        "cause": stall.cause,
+        "ms": milliseconds(stall.time),
+    })
+}
+
+/// The word for the way in which writes were held back.
+pub(crate) fn stall_kind(stall: &StallCause) -> &'static str {
+    if stall.is_stop { "stopped" } else { "slowed" }
+}
+
+/// A histogram: how many durations there are, their sum, and how many exceed none of some steps.
+fn durations_of(counts: &DurationCounts) -> Value {
+    let steps = counts
+        .within_steps()
+        .map(|(step, within)| json!({ "us": step.as_micros() as u64, "within": within }));
+    json!({
+        "count": counts.count(),
+        "sum_ms": milliseconds(counts.sum()),
+        "steps": steps.collect::<Vec<_>>(),
     })
 }
 

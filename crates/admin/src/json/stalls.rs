@@ -1,9 +1,7 @@
 //! Write control as JSON: why writes are slowed or stopped, and by which job.
 
 use super::{milliseconds, unix_ms};
-use esker::metrics::{
-    BlockingWork, JobMetrics, KeyspaceStall, Pressure, PressureCause, StallChange, Stalls, WriteState,
-};
+use esker::metrics::{BlockingWork, JobMetrics, KeyspaceStall, Pressure, StallChange, Stalls, WriteState};
 use serde_json::{Value, json};
 
 /// Why writes are slowed or stopped.
@@ -62,21 +60,9 @@ pub fn job(job: &JobMetrics) -> Value {
     })
 }
 
-/// The name of a queue.
-pub(crate) fn cause_name(cause: PressureCause) -> &'static str {
-    match cause {
-        PressureCause::Memory => "memory",
-        PressureCause::SharedMemory => "shared memory",
-        PressureCause::Level0 => "level 0",
-        PressureCause::Space => "space",
-        PressureCause::Garbage => "garbage",
-        _ => "other",
-    }
-}
-
 fn pressure_as_json(pressure: &Pressure) -> Value {
     json!({
-        "cause": cause_name(pressure.cause),
+        "cause": pressure.cause.name(),
         "amount": pressure.amount,
         "soft": pressure.soft,
         "hard": pressure.hard,

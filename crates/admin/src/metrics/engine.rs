@@ -4,8 +4,11 @@ use super::MAX_KEYSPACES;
 use super::catalog::*;
 use super::exposition::Exposition;
 use crate::history::number_of;
+use crate::json::metrics::stall_kind;
 use esker::Database;
-use esker::metrics::{KeyspaceLevels, KeyspaceMetrics, LevelLimit, Metrics, OpenReader, Stalls, TargetState};
+use esker::metrics::{
+    DurationCounts, KeyspaceLevels, KeyspaceMetrics, LevelLimit, Metrics, OpenReader, Stalls, TargetState,
+};
 use esker::parts::cache::BlockKind;
 use std::collections::BTreeMap;
 
@@ -15,7 +18,7 @@ pub(super) fn write(out: &mut Exposition, database: &Database) {
         out.sample(&PROCESS_MEMORY, &[], bytes);
     }
     writes(out, &metrics);
-    write_control(out, &stalls);
+    write_control(out, &metrics, &stalls);
     memory(out, &metrics);
     files(out, &metrics);
     readers(out, &database.open_readers());
@@ -43,7 +46,10 @@ fn writes(out: &mut Exposition, metrics: &Metrics) {
     out.sample(&STALL_SECONDS, &["stopped"], metrics.stall_time.as_secs_f64());
 }
 
-fn write_control(out: &mut Exposition, stalls: &Stalls) {
+fn write_control(out: &mut Exposition, metrics: &Metrics, stalls: &Stalls) {
+    for stall in &metrics.stall_causes {
+        out.sample(&STALL_CAUSES, &[stall_kind(stall), stall.cause], stall.time.as_secs_f64());
+    }
     for waiting in &stalls.waiting {
         out.sample(&WRITES_WAITING, &[waiting.cause], waiting.writes);
     }
@@ -53,7 +59,7 @@ fn write_control(out: &mut Exposition, stalls: &Stalls) {
     }
     for keyspace in shown() {
         for pressure in keyspace.pressures.iter().filter(|pressure| pressure.hard > 0) {
-            let cause = crate::json::stalls::cause_name(pressure.cause);
+            let cause = pressure.cause.name();
             out.sample(&WRITE_PRESSURE, &[&keyspace.name, cause], f64::from(pressure.permille) / 1000.0);
         }
     }
@@ -79,7 +85,9 @@ fn files(out: &mut Exposition, metrics: &Metrics) {
     let (log, tables) = (&metrics.log, &metrics.open_tables);
     out.sample(&WAL_LIVE, &[], log.live_bytes);
     out.sample(&WAL_HISTORY, &[], log.history_bytes);
+    out.sample(&WAL_BYTES, &[], log.written_bytes);
     out.sample(&WAL_SYNCS, &[], log.flushes);
+    durations(out, &WAL_SYNC_SECONDS, &log.flush_times);
     out.sample(&OPEN_TABLES, &[], tables.tables);
     out.sample(&OPEN_TABLES_LIMIT, &[], tables.max_tables);
     out.sample(&TABLE_OPENS, &[], tables.opened);
@@ -103,12 +111,19 @@ fn conditions(out: &mut Exposition, metrics: &Metrics) {
     let flushes = metrics.jobs.iter().filter(|job| job.reason.is_none()).count();
     out.sample(&JOBS, &["flush"], flushes);
     out.sample(&JOBS, &["compaction"], metrics.jobs.len() - flushes);
+    durations(out, &FLUSH_SECONDS, &metrics.flush_times);
+}
+
+fn durations(out: &mut Exposition, metric: &'static Metric, counts: &DurationCounts) {
+    let steps = counts.within_steps().map(|(step, within)| (step.as_secs_f64(), within));
+    out.histogram(metric, &[], steps, counts.count(), counts.sum().as_secs_f64());
 }
 
 fn keyspaces(out: &mut Exposition, keyspaces: &[KeyspaceMetrics]) {
     let mut each = |metric: &'static Metric, value: fn(&KeyspaceMetrics) -> u64| {
         keyspaces.iter().for_each(|keyspace| out.sample(metric, &[&keyspace.name], value(keyspace)));
     };
+    each(&MEMTABLE_BYTES, |keyspace| keyspace.memtable_bytes);
     each(&MEMTABLE_ENTRIES, |keyspace| keyspace.memtable_entries);
     each(&SEALED_MEMTABLES, |keyspace| keyspace.sealed_memtables as u64);
     each(&TABLES, |keyspace| keyspace.tables as u64);

@@ -7,7 +7,7 @@ use crate::args::StatsArgs;
 use crate::failure::{Exit, Failure};
 use crate::format::{human_bytes, human_count, human_time};
 use crate::host;
-use esker::metrics::{KeyspaceMetrics, MemoryMetrics, Metrics, OpenReader};
+use esker::metrics::{KeyspaceMetrics, LogMetrics, MemoryMetrics, Metrics, OpenReader};
 use std::io::Write;
 use std::time::Duration;
 
@@ -105,7 +105,8 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
             "  kept for readers",
             format!("{} of {}", human_bytes(log.history_bytes), human_bytes(log.history_limit_bytes)),
         ),
-        ("  flushes since opening", human_count(log.flushes)),
+        ("  written since opening", human_bytes(log.written_bytes)),
+        ("  flushes since opening", flushes_of_log(log)),
         ("writes", format!("{} in {} batches", human_count(metrics.entries), human_count(metrics.batches))),
         ("  their bytes", human_bytes(metrics.user_bytes)),
         (
@@ -132,6 +133,15 @@ fn totals(out: &mut dyn Write, metrics: &Metrics) -> Result<(), Failure> {
         writeln!(out, "{name:<24} {value}")?;
     }
     conditions(out, metrics)
+}
+
+/// How often the log was flushed to the device, and how long that took on the average.
+fn flushes_of_log(log: &LogMetrics) -> String {
+    let count = log.flush_times.count();
+    match u32::try_from(count) {
+        Err(_) | Ok(0) => human_count(log.flushes),
+        Ok(count) => format!("{}, {:.1?} each", human_count(log.flushes), log.flush_times.sum() / count),
+    }
 }
 
 /// What needs attention.
