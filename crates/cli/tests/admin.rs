@@ -7,48 +7,10 @@
 mod common;
 
 use common::WorkingDir;
-use std::io::{BufRead, BufReader, Read, Write};
+use common::serving::Serving;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-
-/// A server and what it printed until it was ready.
-struct Serving {
-    child: Child,
-    printed: BufReader<std::process::ChildStdout>,
-    lines: Vec<String>,
-}
-
-impl Serving {
-    /// Reads as many lines as the server prints when it is ready.
-    fn start(mut command: Command, lines: usize) -> Serving {
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
-        let mut printed = BufReader::new(child.stdout.take().unwrap());
-        let lines = (0..lines).map(|_| {
-            let mut line = String::new();
-            printed.read_line(&mut line).unwrap();
-            line.trim_end().to_owned()
-        });
-        let lines = lines.collect();
-        Serving { child, printed, lines }
-    }
-
-    fn address(&self, words: &str) -> String {
-        let line = self.lines.iter().find(|line| line.contains(words));
-        let line = line.unwrap_or_else(|| panic!("'{words}' is not among {:?}", self.lines));
-        line.rsplit(' ').next().unwrap().trim_start_matches("http://").trim_end_matches('/').to_owned()
-    }
-
-    /// Ends it by SIGTERM; its exit code, and what it wrote to standard error.
-    fn end(mut self) -> (Option<i32>, String) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        let (mut rest, mut errors) = (String::new(), String::new());
-        self.printed.read_to_string(&mut rest).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-        (self.child.wait().unwrap().code(), errors)
-    }
-}
+use std::process::Stdio;
 
 fn get(address: &str, path: &str, header: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -63,7 +25,7 @@ fn get(address: &str, path: &str, header: &str) -> String {
 fn metrics_tell_what_clients_of_redis_did() {
     let dir = WorkingDir::new();
     let command = dir.command("serve db --redis 127.0.0.1:0 --dsl off --admin 127.0.0.1:0 --log off");
-    let server = Serving::start(command, 2);
+    let mut server = Serving::start(command, 2);
     let (redis, admin) = (server.address("by the protocol of Redis"), server.address("status page"));
     let mut client = TcpStream::connect(redis).unwrap();
     client.write_all(b"SET a 1\r\nSET b 2\r\nQUIT\r\n").unwrap();
@@ -77,7 +39,7 @@ fn metrics_tell_what_clients_of_redis_did() {
     }
     assert!(get(&admin, "/health/ready", "").contains("\"ready\""));
     assert!(get(&admin, "/", "").contains("<title>Esker</title>"));
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end().code, Some(0));
     assert!(TcpStream::connect(admin).is_err());
 }
 
@@ -90,13 +52,13 @@ fn a_token_is_read_from_its_file() {
     dir.write("token", "correct-horse-battery\n");
     let arguments =
         "serve db --redis off --dsl 127.0.0.1:0 --admin 127.0.0.1:0 --admin-token-file token --log off";
-    let server = Serving::start(dir.command(arguments), 2);
+    let mut server = Serving::start(dir.command(arguments), 2);
     let admin = server.address("status page");
     assert!(get(&admin, "/metrics", "").starts_with("HTTP/1.1 401"));
     let metrics = get(&admin, "/metrics", "Authorization: Bearer correct-horse-battery\r\n");
     assert!(metrics.contains("esker_batches_total"), "{metrics}");
     assert!(!metrics.contains("esker_commands_total"), "there is no server of Redis");
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end().code, Some(0));
 }
 
 #[test]
@@ -118,9 +80,11 @@ fn a_default_address_in_use_is_told_and_the_others_serve() {
     let dir = WorkingDir::new();
     // Another server of this machine may have the port: then that one takes it.
     let _taken = TcpListener::bind("127.0.0.1:8081").ok();
-    let server = Serving::start(dir.command("serve db --redis off --dsl 127.0.0.1:0 --log warn"), 1);
+    let mut command = dir.command("serve db --redis off --dsl 127.0.0.1:0 --log warn");
+    command.stderr(Stdio::piped());
+    let server = Serving::start(command, 1);
     assert!(server.lines[0].contains("serving"), "{:?}", server.lines);
-    let (code, errors) = server.end();
-    assert_eq!(code, Some(0));
-    assert!(errors.contains("127.0.0.1:8081 is in use"), "{errors}");
+    let ended = server.end();
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.errors.contains("127.0.0.1:8081 is in use"), "{ended:?}");
 }

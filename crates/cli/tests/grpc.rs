@@ -6,47 +6,14 @@
 mod common;
 
 use common::WorkingDir;
+use common::serving::Serving;
 use esker_grpc::proto::admin_client::AdminClient;
 use esker_grpc::proto::key_value_client::KeyValueClient;
 use esker_grpc::proto::{GetRequest, PutRequest, StatsRequest};
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-
-struct Running {
-    child: Child,
-    printed: BufReader<std::process::ChildStdout>,
-}
-
-impl Running {
-    fn start(mut command: Command) -> Running {
-        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
-        let printed = BufReader::new(child.stdout.take().unwrap());
-        Running { child, printed }
-    }
-
-    /// The address at the end of the line that contains these words.
-    fn address(&mut self, words: &str) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.printed.read_line(&mut line).unwrap() > 0, "it ended without '{words}'");
-            if line.contains(words) {
-                return line.trim_end().rsplit(' ').next().unwrap().to_owned();
-            }
-        }
-    }
-
-    /// Ends it by SIGTERM; its exit code.
-    fn end(mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        self.printed.read_to_string(&mut String::new()).unwrap();
-        self.child.wait().unwrap().code()
-    }
-}
 
 async fn channel(address: &str) -> Channel {
     Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap()
@@ -77,9 +44,9 @@ async fn the_users_of_redis_and_tokens_are_the_callers() {
         "users",
         "user default on >secret allkeys allcommands\nuser ann on >word allkeys +@read\nuser bob off >word +@all\n",
     );
-    let mut server = Running::start(dir.command(
+    let mut server = Serving::start(dir.command(
         "serve db --dsl off --log off --redis 127.0.0.1:0 --redis-set aclfile users --grpc 127.0.0.1:0 --grpc-token-file tokens",
-    ));
+    ), 0);
     let address = server.address("by gRPC on");
     let mut client = KeyValueClient::new(channel(&address).await);
     let token = format!("Bearer {TOKEN}");
@@ -98,7 +65,7 @@ async fn the_users_of_redis_and_tokens_are_the_callers() {
         assert_eq!(client.get(get(wrong)).await.unwrap_err().code(), Code::Unauthenticated, "{wrong}");
     }
     drop((client, admin));
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.end().code, Some(0));
     assert_eq!(dir.ok("get ada --data db"), "1815\n", "what was acknowledged is there");
 }
 
@@ -106,12 +73,12 @@ async fn the_users_of_redis_and_tokens_are_the_callers() {
 async fn grpc_alone_is_served_and_stops_in_order() {
     let dir = WorkingDir::new();
     let mut server =
-        Running::start(dir.command("serve db --dsl off --redis off --log off --grpc 127.0.0.1:0"));
+        Serving::start(dir.command("serve db --dsl off --redis off --log off --grpc 127.0.0.1:0"), 0);
     let address = server.address("by gRPC on");
     let mut client = KeyValueClient::new(channel(&address).await);
     client.put(put("")).await.unwrap();
     // A connection that stays open does not keep the server.
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.end().code, Some(0));
     // The client's library names an end that it sees while it sends `Unknown`.
     let code = client.get(get("")).await.unwrap_err().code();
     assert!([Code::Unavailable, Code::Unknown].contains(&code), "{code:?}");

@@ -7,59 +7,17 @@
 mod common;
 
 use common::WorkingDir;
+use common::serving::Serving;
 use esker_redis_testkit::Client;
 use esker_redis_testkit::certificates::Authority;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// How long a test waits for what must happen, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A server and what it has printed so far.
-struct Running {
-    child: Child,
-    printed: BufReader<std::process::ChildStdout>,
-}
-
-impl Running {
-    fn start(mut command: Command) -> Running {
-        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
-        let printed = BufReader::new(child.stdout.take().unwrap());
-        Running { child, printed }
-    }
-
-    /// The next line that contains these words.
-    fn line(&mut self, words: &str) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.printed.read_line(&mut line).unwrap() > 0, "it ended without '{words}'");
-            if line.contains(words) {
-                return line.trim_end().to_owned();
-            }
-        }
-    }
-
-    fn redis_address(&mut self) -> String {
-        self.line("by the protocol of Redis on").rsplit(' ').next().unwrap().to_owned()
-    }
-
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Ends it by SIGTERM; its exit code and what it printed last.
-    fn end(mut self) -> (Option<i32>, String) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        let mut rest = String::new();
-        self.printed.read_to_string(&mut rest).unwrap();
-        (self.child.wait().unwrap().code(), rest)
-    }
-}
 
 /// Sends inline commands, and gives what is answered until the server closes.
 fn ask(address: &str, commands: &str) -> String {
@@ -79,20 +37,21 @@ fn free_port() -> u16 {
 #[test]
 fn both_protocols_serve_one_database_which_keeps_its_data_over_sigkill() {
     let dir = WorkingDir::new();
-    let mut server = Running::start(dir.command("serve db --redis 127.0.0.1:0 --dsl 127.0.0.1:0 --log off"));
+    let mut server =
+        Serving::start(dir.command("serve db --redis 127.0.0.1:0 --dsl 127.0.0.1:0 --log off"), 0);
     let text = server.line("serving db on").rsplit(' ').next().unwrap().to_owned();
-    let redis = server.redis_address();
+    let redis = server.address("by the protocol of Redis on");
     assert_eq!(
         ask(&redis, "PING\r\nSET key value\r\nSELECT 3\r\nLPUSH list a b"),
         "+PONG\r\n+OK\r\n+OK\r\n:2\r\n+OK\r\n"
     );
     assert_eq!(dir.run_with(&format!("shell --connect {text}"), "p 1 2\ng 1\n").text(), "OK\n2\n");
     server.kill();
-    let mut server = Running::start(dir.command("serve db --redis 127.0.0.1:0 --dsl off --log off"));
-    let redis = server.redis_address();
+    let mut server = Serving::start(dir.command("serve db --redis 127.0.0.1:0 --dsl off --log off"), 0);
+    let redis = server.address("by the protocol of Redis on");
     let answers = ask(&redis, "GET key\r\nDBSIZE\r\nSELECT 3\r\nLLEN list\r\nDBSIZE");
     assert_eq!(answers, "$5\r\nvalue\r\n:1\r\n+OK\r\n:2\r\n:1\r\n+OK\r\n");
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end().code, Some(0));
     assert_eq!(dir.run_with("shell --data db", "g 1\n").text(), "2\n");
 }
 
@@ -119,13 +78,13 @@ fn what_cannot_be_served_is_told_with_what_to_do() {
         assert_eq!(ran.code, code, "{line}: {ran:?}");
         assert!(ran.err.contains(told), "{line}: {}", ran.err);
     }
-    let mut server = Running::start(dir.command(
+    let mut server = Serving::start(dir.command(
         "serve --dsl off --log off --redis 0.0.0.0:0 --redis-set requirepass secret --redis-set maxclients 5",
-    ));
-    let address = server.redis_address().replace("0.0.0.0", "127.0.0.1");
+    ), 0);
+    let address = server.address("by the protocol of Redis on").replace("0.0.0.0", "127.0.0.1");
     assert!(ask(&address, "PING").starts_with("-NOAUTH"));
     assert_eq!(ask(&address, "AUTH secret\r\nPING"), "+OK\r\n+PONG\r\n+OK\r\n");
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end().code, Some(0));
 }
 
 #[test]
@@ -142,7 +101,7 @@ fn a_redis_conf_is_served_as_redis_server_does() {
         "dir data\npidfile run.pid\nmaxclients 77\nunixsocket data/s\nunixsocketperm 700\n",
     );
     let command = || dir.command(&format!("serve --redis-conf redis.conf --port {port} --save 60 5"));
-    let mut server = Running::start(command());
+    let mut server = Serving::start(command(), 0);
     let pid = server.child.id();
     assert!(server.line("PID: ").ends_with(&format!(" PID: {pid}")));
     let warning = server.line("no-such-thing");
@@ -160,12 +119,12 @@ fn a_redis_conf_is_served_as_redis_server_does() {
     }
     // A process that was killed leaves its files behind.
     server.kill();
-    let mut server = Running::start(command());
+    let mut server = Serving::start(command(), 0);
     server.line("Ready to accept connections");
     assert_eq!(ask(&address, "GET key\r\nDBSIZE"), "$5\r\nvalue\r\n:1\r\n+OK\r\n");
-    let (code, printed) = server.end();
-    assert_eq!(code, Some(0), "{printed}");
-    assert!(printed.contains("SIGTERM: stopping"), "{printed}");
+    let ended = server.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.printed.contains("SIGTERM: stopping"), "{ended:?}");
     assert!(!dir.path().join("run.pid").exists() && !dir.path().join("data/s").exists());
 }
 
@@ -200,11 +159,11 @@ fn a_supervisor_is_told_and_the_log_is_of_the_form_that_was_asked_for() {
     let mut command =
         dir.command("serve --dsl off --redis 127.0.0.1:0 --log-format json --redis-set logfile log");
     command.env("NOTIFY_SOCKET", dir.path().join("notify"));
-    let server = Running::start(command);
+    let server = Serving::start(command, 0);
     let mut told = [0; 32];
     let count = socket.recv(&mut told).unwrap();
     assert_eq!(&told[..count], b"READY=1");
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end().code, Some(0));
     let count = socket.recv(&mut told).unwrap();
     assert_eq!(&told[..count], b"STOPPING=1");
     let log = String::from_utf8(dir.read("log")).unwrap();
@@ -219,8 +178,8 @@ fn redis_cli_loads_lists_and_measures() {
         return;
     }
     let dir = WorkingDir::new();
-    let mut server = Running::start(dir.command("serve --dsl off --log off --redis 127.0.0.1:0"));
-    let address = server.redis_address();
+    let mut server = Serving::start(dir.command("serve --dsl off --log off --redis 127.0.0.1:0"), 0);
+    let address = server.address("by the protocol of Redis on");
     let port = address.rsplit(':').next().unwrap().to_owned();
     let cli = |arguments: &[&str], input: &[u8]| {
         let mut command = Command::new("redis-cli");
@@ -250,7 +209,7 @@ fn redis_cli_loads_lists_and_measures() {
         cli(&["--eval", "/dev/stdin", "n", ",", "2"], b"return redis.call('incrby', KEYS[1], ARGV[1])"),
         "10\n"
     );
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end().code, Some(0));
 }
 
 #[test]
@@ -260,13 +219,13 @@ fn redis_cli_monitors_and_subscribes() {
         return;
     }
     let dir = WorkingDir::new();
-    let mut server = Running::start(dir.command("serve --dsl off --log off --redis 127.0.0.1:0"));
-    let address = server.redis_address();
+    let mut server = Serving::start(dir.command("serve --dsl off --log off --redis 127.0.0.1:0"), 0);
+    let address = server.address("by the protocol of Redis on");
     let port = address.rsplit(':').next().unwrap().to_owned();
     let cli = |arguments: &[&str]| {
         let mut command = Command::new("redis-cli");
         command.args(["-p", &port]).args(arguments);
-        Running::start(command)
+        Serving::start(command, 0)
     };
     let mut monitor = cli(&["monitor"]);
     monitor.line("OK");
@@ -284,15 +243,10 @@ fn redis_cli_monitors_and_subscribes() {
     subscriber.kill();
     // Both are gone, and nothing is sent to them.
     assert!(ask(&address, "PUBLISH news.today again").ends_with("+OK\r\n"));
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end().code, Some(0));
 }
 
 /// Sends a signal to a server.
-fn signal(server: &Running, name: &str) {
-    let pid = server.child.id().to_string();
-    assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
-}
-
 #[test]
 fn certificates_are_read_anew_at_sighup() {
     let dir = WorkingDir::new();
@@ -310,7 +264,7 @@ fn certificates_are_read_anew_at_sighup() {
     let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     command.env("NOTIFY_SOCKET", dir.path().join("notify"));
-    let server = Running::start(command);
+    let server = Serving::start(command, 0);
     let mut told = [0; 32];
     let count = socket.recv(&mut told).unwrap();
     assert_eq!(&told[..count], b"READY=1");
@@ -320,19 +274,19 @@ fn certificates_are_read_anew_at_sighup() {
 
     // What is wrong is told, and the server goes on as before.
     dir.write("server.key", "no key");
-    signal(&server, "-HUP");
+    server.signal("-HUP");
     wait_for_log(&dir, "server.key: there is no private key in the file");
     client(&authority).unwrap();
     let other = Authority::new(dir.path(), "other");
     other.certify("server");
     assert!(client(&other).is_err());
-    signal(&server, "-HUP");
+    server.signal("-HUP");
     wait_for_log(&dir, "SIGHUP: new connections get the certificates that are in the files now");
     assert!(client(&authority).is_err());
     client(&other).unwrap();
     assert_eq!(open.words("PING").error(), None);
     assert_eq!(open.raw(), b"+PONG\r\n");
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end().code, Some(0));
     assert!(open.try_read().is_err());
 }
 
@@ -349,13 +303,13 @@ fn wait_for_log(dir: &WorkingDir, words: &str) {
 fn sighup_ends_no_server() {
     let dir = WorkingDir::new();
     for line in ["serve text --redis off --dsl 127.0.0.1:0", "serve redis --dsl off --redis 127.0.0.1:0"] {
-        let mut server = Running::start(dir.command(&format!("{line} --log off")));
+        let mut server = Serving::start(dir.command(&format!("{line} --log off")), 0);
         let address = server.line("serving ").rsplit(' ').next().unwrap().to_owned();
-        signal(&server, "-HUP");
+        server.signal("-HUP");
         TcpStream::connect(address).unwrap();
-        signal(&server, "-HUP");
+        server.signal("-HUP");
         // A process that was ended by a signal has no exit code.
-        assert_eq!(server.end().0, Some(0));
+        assert_eq!(server.end().code, Some(0));
     }
 }
 
@@ -401,11 +355,11 @@ fn redis_cli_speaks_tls() {
     authority.certify("server");
     authority.certify("client");
     let port = free_port();
-    let mut server = Running::start(dir.command(&format!(
+    let mut server = Serving::start(dir.command(&format!(
         "serve --dsl off --log off --redis 127.0.0.1:0 --redis-set tls-port {port} --redis-set dir . \
          --redis-set tls-cert-file server.crt --redis-set tls-key-file server.key --redis-set tls-ca-cert-file ca.crt"
-    )));
-    let plain = server.redis_address();
+    )), 0);
+    let plain = server.address("by the protocol of Redis on");
     assert!(server.line("by the protocol of Redis with TLS on ").ends_with(&format!(" 127.0.0.1:{port}")));
     let cli = |arguments: &str| {
         let mut command = Command::new("redis-cli");
@@ -423,5 +377,5 @@ fn redis_cli_speaks_tls() {
     assert!(cli("--tls --cacert ca.crt get key").contains("Error"), "a client without a certificate");
     assert!(cli(&format!("--tls {own} get key")).contains("certificate verify failed"));
     assert!(cli("get key").contains("takes clients with TLS only"));
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(server.end().code, Some(0));
 }

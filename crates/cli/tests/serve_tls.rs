@@ -6,56 +6,18 @@
 mod common;
 
 use common::WorkingDir;
+use common::serving::Serving;
 use esker_grpc::proto::key_value_client::KeyValueClient;
 use esker_grpc::proto::{GetRequest, PutRequest};
 use esker_redis_testkit::certificates::Authority;
 use esker_redis_testkit::{Client, Stream};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Error};
 
 /// How long a test waits for what must happen, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-struct Serving {
-    child: Child,
-    printed: BufReader<std::process::ChildStdout>,
-    lines: Vec<String>,
-}
-
-impl Serving {
-    /// Reads as many lines as the server prints when it is ready.
-    fn start(mut command: Command, lines: usize) -> Serving {
-        let mut child = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
-        let mut printed = BufReader::new(child.stdout.take().unwrap());
-        let lines = (0..lines).map(|_| {
-            let mut line = String::new();
-            assert!(printed.read_line(&mut line).unwrap() > 0, "it ended");
-            line.trim_end().to_owned()
-        });
-        let lines = lines.collect();
-        Serving { child, printed, lines }
-    }
-
-    fn address(&self, words: &str) -> String {
-        let line = self.lines.iter().find(|line| line.contains(words));
-        let line = line.unwrap_or_else(|| panic!("'{words}' is not among {:?}", self.lines));
-        line.rsplit(' ').next().unwrap().trim_start_matches("https://").trim_end_matches('/').to_owned()
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
-    }
-
-    fn end(mut self) -> Option<i32> {
-        self.signal("-TERM");
-        self.printed.read_to_string(&mut String::new()).unwrap();
-        self.child.wait().unwrap().code()
-    }
-}
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
@@ -91,7 +53,7 @@ async fn all_ports_have_one_certificate_and_get_a_new_one_together() {
     );
     dir.write("esker.toml", text);
     assert_eq!(dir.ok("serve --config esker.toml --check-config"), "esker.toml: no mistake\n");
-    let server = Serving::start(dir.command("serve db --config esker.toml"), 4);
+    let mut server = Serving::start(dir.command("serve db --config esker.toml"), 4);
     let (of_grpc, of_admin) = (server.address("by gRPC with TLS on"), server.address("on https://"));
     let of_redis = server.address("Redis with TLS on");
     let mut client = grpc(&of_grpc, &authority).await.unwrap();
@@ -124,7 +86,7 @@ async fn all_ports_have_one_certificate_and_get_a_new_one_together() {
     assert!(set.error().is_none(), "{set:?}");
     grpc(&of_grpc, &authority).await.unwrap();
     drop((client, redis));
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.end().code, Some(0));
 }
 
 #[tokio::test]
@@ -138,7 +100,7 @@ async fn without_redis_the_directives_of_tls_count_for_the_others() {
         "serve db --redis off --dsl off --log off --grpc 127.0.0.1:0 --grpc-tls --admin 0.0.0.0:0 --admin-tls \
          --admin-token-file token {files}"
     ));
-    let server = Serving::start(command, 2);
+    let mut server = Serving::start(command, 2);
     grpc(&server.address("by gRPC with TLS on"), &authority).await.unwrap();
     let of_admin = server.address("on https://").replace("0.0.0.0", "127.0.0.1");
     assert!(admin(&of_admin, &authority, "/metrics", "").unwrap().starts_with("HTTP/1.1 401"));
@@ -154,7 +116,7 @@ async fn without_redis_the_directives_of_tls_count_for_the_others() {
     while admin(&of_admin, &other, "/health/live", "").is_err() {
         assert!(began.elapsed() < PATIENCE, "the certificate is the old one");
     }
-    assert_eq!(server.end(), Some(0));
+    assert_eq!(server.end().code, Some(0));
 }
 
 #[test]

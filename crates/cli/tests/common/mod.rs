@@ -1,5 +1,7 @@
 //! Runs the program in a temporary directory.
 
+pub(crate) mod serving;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
