@@ -16,6 +16,9 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Error};
 
+/// A port beside those of Redis that takes TLS.
+const WITH_TLS: &str = "--admin 127.0.0.1:0 --admin-tls";
+
 /// How long a test waits for what must happen, whatever else the machine does.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -154,4 +157,37 @@ fn what_cannot_be_served_is_told() {
     }
     let right = format!("{off} {grpc} {files} --redis-set tls-auth-clients no");
     assert!(dir.ok(&format!("serve db {right} --check-config")).contains("no mistake"));
+}
+
+/// CONFIG REWRITE keeps directives in the database, and a start reads them from there.
+#[test]
+fn a_check_sees_what_config_rewrite_keeps() {
+    let dir = WorkingDir::new();
+    let authority = Authority::new(dir.path(), "ca");
+    authority.certify("server");
+    let check = || dir.run(&format!("serve db --redis 127.0.0.1:0 --dsl off {WITH_TLS} --check-config"));
+    let before = check();
+    assert!(before.code == 2 && before.err.contains("must be set"), "{before:?}");
+    let mut server = Serving::start(dir.command("serve db --redis 127.0.0.1:0 --dsl off --log off"), 1);
+    let mut client = Client::connect(&server.address("by the protocol of Redis on"));
+    let files = "tls-cert-file server.crt tls-key-file server.key tls-auth-clients no";
+    for request in [&format!("CONFIG SET {files}"), "CONFIG REWRITE"] {
+        let reply = client.words(request);
+        assert!(reply.error().is_none(), "{request}: {reply:?}");
+    }
+    let open = check();
+    assert!(open.code == 2 && open.err.contains("another process has db open"), "{open:?}");
+    drop(client);
+    assert_eq!(server.end().code, Some(0));
+
+    let kept = check();
+    assert!(kept.code == 0 && kept.text() == "the command line: no mistake\n", "{kept:?}");
+    dir.write("server.key", "no key");
+    let wrong = check();
+    assert!(wrong.code == 2 && wrong.err.contains("server.key: there is no private key"), "{wrong:?}");
+    // What is said here comes before what is kept.
+    authority.certify("third");
+    let said = "--redis-set tls-cert-file third.crt --redis-set tls-key-file third.key";
+    let ran = dir.run(&format!("serve db --redis 127.0.0.1:0 --dsl off {WITH_TLS} {said} --check-config"));
+    assert_eq!(ran.code, 0, "{ran:?}");
 }

@@ -203,7 +203,7 @@ pub(crate) fn listen(global: &Global, database: &Database, run: SharedRun) -> Op
 }
 
 /// Opens the database without changing anything.
-fn open_for_reading(global: &Global) -> Result<Database, Failure> {
+pub(crate) fn open_for_reading(global: &Global) -> Result<Database, Failure> {
     open_existing(global, |options| options.read_only(true))
 }
 

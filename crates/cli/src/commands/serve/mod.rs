@@ -81,8 +81,9 @@ pub(crate) fn run(
 /// What `--check-config` prints when nothing is wrong: mistakes were found when the plan was made.
 fn check(global: &Global, plan: &Plan, out: &mut dyn Write) -> Result<Exit, Failure> {
     drop(super::configured(global)?);
-    plan.redis.as_ref().map_or(Ok(()), tls::check)?;
-    for warning in plan.warnings() {
+    let of_data = Global { data: Some(plan.data.clone()), ..global.clone() };
+    let unread = plan.redis.as_ref().map_or(Ok(None), |redis| tls::check(redis, &of_data))?;
+    for warning in plan.warnings().chain(&unread) {
         writeln!(out, "warning: {warning}")?;
     }
     let what =

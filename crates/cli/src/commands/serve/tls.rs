@@ -5,7 +5,8 @@
 //! Where it is not, they are of the configuration alone.
 
 use super::plan::{Plan, RedisPlan};
-use crate::args::ServeArgs;
+use crate::args::{Global, ServeArgs};
+use crate::commands;
 use crate::failure::Failure;
 use esker_redis_server::StartConfig;
 use esker_redis_server::server::Server;
@@ -32,12 +33,41 @@ pub(super) fn without_redis(args: &ServeArgs, config: &StartConfig) -> Result<Op
     load(config).map(|tls| Some(Arc::new(tls)))
 }
 
-/// Reads the files that the configuration of a server of Redis names, as a check.
-pub(super) fn check(redis: &RedisPlan) -> Result<(), Failure> {
+/// Reads the files that the configuration of a server of Redis names, as a check: with the directives that
+/// CONFIG REWRITE keeps in the database, as far as that can be read. A sentence tells if it cannot.
+pub(super) fn check(redis: &RedisPlan, global: &Global) -> Result<Option<String>, Failure> {
     if redis.listen.tls.is_empty() && !redis.others_need_tls {
-        return Ok(());
+        return Ok(None);
     }
-    load(&redis.config).map(drop)
+    let mut config = redis.config.clone();
+    let warning = add_kept(&mut config, global)?;
+    match (load(&config), warning) {
+        (Ok(_), warning) => Ok(warning),
+        // The directive that is missing, or the file that is wrong, may be another one in the database.
+        (Err(failure), Some(warning)) => Err(failure.advise(warning)),
+        (Err(failure), None) => Err(failure),
+    }
+}
+
+/// Adds what the database keeps, if there is one. A sentence if another process has it open.
+fn add_kept(config: &mut StartConfig, global: &Global) -> Result<Option<String>, Failure> {
+    if !global.data().exists() {
+        return Ok(None);
+    }
+    match commands::open_for_reading(global) {
+        Ok(database) => {
+            let added = config.add_kept(&database);
+            let closed = database.close();
+            added?;
+            closed?;
+            Ok(None)
+        }
+        Err(failure) if failure.is_locked() => Ok(Some(format!(
+            "another process has {} open, so directives that CONFIG REWRITE keeps there are not checked",
+            global.data().display()
+        ))),
+        Err(failure) => Err(failure),
+    }
 }
 
 fn load(config: &StartConfig) -> Result<Tls, Failure> {
