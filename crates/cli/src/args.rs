@@ -181,6 +181,7 @@ impl Command {
             Command::Data(_)
             | Command::Import(_)
             | Command::Exec(_)
+            | Command::Options(_)
             | Command::Shell(_)
             | Command::Top(_) => true,
             Command::Backup(args) => matches!(args.command, BackupCommand::Create(_)),

@@ -90,8 +90,13 @@ pub fn main() -> ExitCode {
 
 /// Lets the process that has the database open execute the command, if that is why it failed.
 fn forward(cli: &Cli, failure: Failure, out: &mut dyn Write) -> Result<ExitCode, Failure> {
-    if !failure.is_locked() || !cli.command.can_be_shared() {
+    if !failure.is_locked() {
         return Err(failure);
+    }
+    if !cli.command.can_be_shared() {
+        return Err(
+            failure.advise("this command needs a database that no process has open: let that one end first")
+        );
     }
     control::forward::forward(cli.global.data(), &mut *typed(cli)?, out)?.ok_or(failure)
 }

@@ -32,6 +32,7 @@ pub(crate) fn run(
         Command::Import(args) => commands::portable::import_open(database, &caller, args, shape.json, out),
         Command::Exec(args) => commands::exec::run_open(database, &caller, args, out),
         Command::Shell(args) => shell::run_shared(database, args, shape, &caller, out),
+        Command::Options(args) => commands::options::run_open(database, args, &shape, out),
         Command::Top(_) if shape.json => commands::top::print_json(&held.observer(), out),
         Command::Top(_) => Err(Failure::usage("only the figures of `top` are told to other processes")
             .advise("ask for them with `esker top --json`")),

@@ -61,6 +61,26 @@ fn commands_answer_as_they_do_without_a_server() {
     assert_eq!(dir.ok("get fruit"), "apple\n");
 }
 
+/// Those that the process opened the database with are its own.
+#[test]
+fn options_of_keyspaces_are_shown_and_changed() {
+    let dir = WorkingDir::new();
+    let served = Served::start(&dir, "");
+    dir.ok("put --keyspace users ada 1815");
+    let changed = dir.ok("options --data esker-data --keyspace users block_size=16KiB");
+    assert!(changed.contains("block_size") && changed.contains("16KiB"), "{changed}");
+    let refused = dir.run("options --data esker-data stall_limit=1s");
+    assert!(refused.code == 2 && refused.err.contains("stall_limit is not stored"), "{refused:?}");
+    let shown = dir.ok("options --data esker-data --keyspace users");
+    assert!(shown.contains("16KiB") && !shown.contains("memory_budget"), "{shown}");
+    let toml = dir.ok("options --data esker-data --toml");
+    assert!(toml.contains("16KiB"), "{toml}");
+    assert!(!dir.ok("options block_size --connect ./esker-data").is_empty());
+    assert_eq!(served.end("-TERM"), Some(0));
+    let shown_alone = dir.ok("options --data esker-data --keyspace users");
+    assert!(shown_alone.contains(&shown) && shown_alone.contains("memory_budget"), "{shown_alone}");
+}
+
 #[test]
 fn a_backup_of_a_served_database_can_be_restored() {
     let dir = WorkingDir::new();
@@ -74,7 +94,7 @@ fn a_backup_of_a_served_database_can_be_restored() {
         assert!(!dir.ok(reports).is_empty(), "{reports}");
     }
     let ran = dir.run("serve --redis off --dsl 127.0.0.1:0");
-    assert_eq!(ran.code, 4, "{ran:?}");
+    assert!(ran.code == 4 && ran.err.contains("needs a database that no process has open"), "{ran:?}");
     assert_eq!(served.end("-TERM"), Some(0));
     dir.ok("restore backups --data restored");
     assert_eq!(dir.ok("get fruit --data restored"), "apple\n");

@@ -20,27 +20,59 @@ pub(crate) fn run(global: &Global, args: &OptionsArgs, out: &mut dyn Write) -> R
     } else if args.markdown {
         document::page(out)?;
     } else if args.chosen.iter().any(|chosen| chosen.contains('=')) {
-        change(global, &shape.keyspace, args, &layout, out)?;
+        let changes = changes(args)?;
+        let database = open_existing(global, |options| options)?;
+        let changed = change(&database, &shape.keyspace, &changes, &layout, out);
+        let closed = database.close();
+        changed?;
+        closed?;
     } else if let Some(shown) = shown(global, args, &shape.keyspace)? {
-        if args.toml {
-            write!(out, "{}", shown.configuration)?;
-        } else {
-            let chosen = chosen(args)?;
-            let wanted = |value: &OptionValue| chosen.iter().any(|info| info.name == value.name);
-            for (title, infos, mut values) in [
-                (shown.database_title, Options::list(), shown.database),
-                (shown.keyspace_title, KeyspaceOptions::list(), shown.keyspace),
-            ] {
-                values.retain(wanted);
-                layout.values(out, &title, &infos, &values)?;
-            }
-        }
+        print(&shown, args, &layout, out)?;
     } else if args.toml {
         document::template(out)?;
     } else {
         layout.list(out, &chosen(args)?)?;
     }
     Ok(Exit::Done)
+}
+
+/// Shows and changes options of keyspaces of a database that is open. Those that it was opened with are of
+/// the process that did it, and are not told.
+pub(crate) fn run_open(
+    database: &Database,
+    args: &OptionsArgs,
+    shape: &Shape,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    if args.presets || args.markdown || args.preset.is_some() {
+        return Err(Failure::usage(
+            "presets and the page of the manual are those of the program, not of a database",
+        ));
+    }
+    let layout = Layout { width: host::output_width(), json: shape.json };
+    if args.chosen.iter().any(|chosen| chosen.contains('=')) {
+        change(database, &shape.keyspace, &changes(args)?, &layout, out)?;
+    } else {
+        print(&of_keyspace(database, &shape.keyspace, None)?, args, &layout, out)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn print(shown: &Shown, args: &OptionsArgs, layout: &Layout, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.toml {
+        write!(out, "{}", shown.configuration)?;
+        return Ok(());
+    }
+    let chosen = chosen(args)?;
+    let wanted = |value: &&OptionValue| chosen.iter().any(|info| info.name == value.name);
+    for (title, infos, values) in [
+        (&shown.database_title, Options::list(), &shown.database),
+        (&shown.keyspace_title, KeyspaceOptions::list(), &shown.keyspace),
+    ] {
+        let values: Vec<OptionValue> = values.iter().filter(wanted).cloned().collect();
+        layout.values(out, title, &infos, &values)?;
+    }
+    Ok(())
 }
 
 /// The named options, in their usual order; all if none is named.
@@ -79,16 +111,21 @@ fn shown(global: &Global, args: &OptionsArgs, keyspace: &str) -> Result<Option<S
         return Ok((global.config.is_some() || global.memory.is_some()).then(|| of_options(&given)));
     }
     let database = open_for_reading(global)?;
-    let stored = super::existing_keyspace(&database, keyspace)?.options();
-    let configuration = configuration(&database, given.clone())?;
+    let shown = of_keyspace(&database, keyspace, Some(given))?;
     database.close()?;
-    Ok(Some(Shown {
+    Ok(Some(shown))
+}
+
+/// The options of a keyspace, and those that the database was opened with, if they are known.
+fn of_keyspace(database: &Database, keyspace: &str, given: Option<Options>) -> Result<Shown, Failure> {
+    let stored = super::existing_keyspace(database, keyspace)?.options();
+    Ok(Shown {
         database_title: "Options of the database, given when it is opened".into(),
-        database: given.values(),
+        database: given.as_ref().map(Options::values).unwrap_or_default(),
         keyspace_title: format!("Options of keyspace {keyspace:?}, stored with it"),
         keyspace: stored.values(),
-        configuration,
-    }))
+        configuration: configuration(database, given.unwrap_or_default())?,
+    })
 }
 
 /// A configuration that gives keyspaces the options that they have in the database.
@@ -103,13 +140,10 @@ fn configuration(database: &Database, mut options: Options) -> Result<String, Fa
     Ok(options.to_toml())
 }
 
-fn change(
-    global: &Global,
-    keyspace: &str,
-    args: &OptionsArgs,
-    layout: &Layout,
-    out: &mut dyn Write,
-) -> Result<(), Failure> {
+/// An option, its new value, and what is known of it.
+type Change<'a> = (&'a str, &'a str, OptionInfo);
+
+fn changes(args: &OptionsArgs) -> Result<Vec<Change<'_>>, Failure> {
     let mut changes = Vec::new();
     for written in &args.chosen {
         let (name, value) = written
@@ -124,16 +158,22 @@ fn change(
         }
         changes.push((name, value, info));
     }
-    let database = open_existing(global, |options| options)?;
-    let keyspace = super::existing_keyspace(&database, keyspace)?;
+    Ok(changes)
+}
+
+fn change(
+    database: &Database,
+    keyspace: &str,
+    changes: &[Change<'_>],
+    layout: &Layout,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let keyspace = super::existing_keyspace(database, keyspace)?;
     let before = keyspace.options();
-    let set =
-        |options: KeyspaceOptions, (name, value, _): &(&str, &str, OptionInfo)| options.set(name, value);
+    let set = |options: KeyspaceOptions, (name, value, _): &Change<'_>| options.set(name, value);
     let after = changes.iter().try_fold(before.clone(), set)?;
     let kept = keyspace.update_options(|_| after.clone())?;
-    drop(keyspace);
-    database.close()?;
-    for (.., info) in &changes {
+    for (.., info) in changes {
         let value = |options: &KeyspaceOptions| {
             options
                 .values()
