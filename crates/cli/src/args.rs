@@ -22,7 +22,7 @@ mod top;
 
 pub(crate) use advise::AdviseArgs;
 pub(crate) use changes::ChangesArgs;
-pub(crate) use connect::Connect;
+pub(crate) use connect::{ClientTlsArgs, Connect};
 pub(crate) use copies::{
     BackupArgs, BackupCommand, BackupCreateArgs, BackupPruneArgs, BackupVerifyArgs, CheckpointArgs,
     ExportArgs, ImportArgs, QuarantineArgs, RestoreArgs,
@@ -87,6 +87,8 @@ pub(crate) struct Global {
     /// File with the token of `serve --admin-token-file` [default: the variable ESKER_ADMIN_TOKEN]
     #[arg(long, global = true, value_name = "FILE", requires = "connect")]
     pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: ClientTlsArgs,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
     /// File with options, in the form of `esker options --toml`; the command line takes precedence

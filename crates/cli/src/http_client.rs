@@ -1,11 +1,13 @@
 //! HTTP client of the commands that ask a server: one GET for one answer, bounded in bytes and time.
 //!
 //! It knows the server by the header that all answers of `esker serve --admin` have, so that another
-//! program at that port is named as such. There is no TLS.
+//! program at that port is named as such.
 
+use crate::args::ClientTlsArgs;
 use crate::failure::Failure;
 use crate::host;
 use esker_admin::{MARK, Token};
+use esker_tls::{ClientSettings, ConnectError, Connector};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::client::conn::http1;
@@ -13,10 +15,12 @@ use hyper::header::{AUTHORIZATION, HOST};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// How long connecting, asking and reading may take together. The server gives a report ten seconds.
@@ -34,6 +38,8 @@ const TOKEN_VARIABLE: &str = "ESKER_ADMIN_TOKEN";
 pub(crate) struct HttpClient {
     address: String,
     token: Option<String>,
+    /// `None` without TLS.
+    tls: Option<Connector>,
 }
 
 impl fmt::Debug for HttpClient {
@@ -52,6 +58,7 @@ struct Answer {
 /// Why there is no answer.
 enum Missing {
     NotConnected(io::Error),
+    Tls(ConnectError),
     NoHttp,
     TooLong,
     Late,
@@ -59,8 +66,13 @@ enum Missing {
 }
 
 impl HttpClient {
-    /// A server at HOST:PORT, asked with the token of the file, or else of the environment.
-    pub(crate) fn new(address: &str, token_file: Option<&Path>) -> Result<HttpClient, Failure> {
+    /// A server at HOST:PORT, asked with the token of the file, or else of the environment, and over TLS if
+    /// the arguments say so.
+    pub(crate) fn new(
+        address: &str,
+        token_file: Option<&Path>,
+        tls: &ClientTlsArgs,
+    ) -> Result<HttpClient, Failure> {
         let (place, content) = match token_file {
             Some(file) => (format!("--token-file {}", file.display()), Some(host::content_of(file)?)),
             None => {
@@ -74,7 +86,8 @@ impl HttpClient {
             let text = String::from_utf8(content).map_err(|_| refused("it is no text".to_owned()))?;
             Ok::<String, Failure>(text.trim_ascii_end().to_owned())
         });
-        Ok(HttpClient { address: address.to_owned(), token: token.transpose()? })
+        let tls = tls.tls.then(|| connector(tls)).transpose()?;
+        Ok(HttpClient { address: address.to_owned(), token: token.transpose()?, tls })
     }
 
     /// HOST:PORT.
@@ -103,10 +116,40 @@ impl HttpClient {
 
     async fn ask(&self, path: &str) -> Result<Answer, Missing> {
         let stream = TcpStream::connect(&self.address).await.map_err(Missing::NotConnected)?;
-        let judged = |error: hyper::Error| match error.is_parse() || error.is_incomplete_message() {
+        match &self.tls {
+            None => self.ask_on(stream, path).await,
+            Some(connector) => {
+                let stream = connector.connect(stream, self.host()).await.map_err(Missing::Tls)?;
+                self.ask_on(stream, path).await
+            }
+        }
+    }
+
+    /// The host without its port, and without the brackets of an address.
+    fn host(&self) -> &str {
+        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Why a request failed. What the server minds about a certificate comes behind the handshake.
+    fn judged(&self, error: &hyper::Error) -> Missing {
+        let of_stream = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        let of_tls = self.tls.as_ref().zip(of_stream).and_then(|(connector, error)| connector.reason(error));
+        if let Some(reason) = of_tls {
+            return Missing::Tls(reason);
+        }
+        match error.is_parse() || error.is_incomplete_message() {
             true => Missing::NoHttp,
             false => Missing::Lost(error.to_string()),
-        };
+        }
+    }
+
+    async fn ask_on(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        path: &str,
+    ) -> Result<Answer, Missing> {
+        let judged = |error: hyper::Error| self.judged(&error);
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(judged)?;
         // It ends with the request; what it ends with, the request tells as well.
         let _driver = tokio::spawn(async { drop(connection.await) });
@@ -142,6 +185,10 @@ impl HttpClient {
         let address = &self.address;
         // Servers before the header refuse paths and tokens by these sentences.
         let is_older = !is_esker && (sentence.contains("/api/v1") || sentence.starts_with("send the token"));
+        if self.tls.is_none() && sentence.contains(TLS_ONLY) {
+            return Err(Failure::unreachable(format!("{address} takes clients with TLS only"))
+                .advise("ask it with --tls, and name the authority of its certificate with --tls-ca FILE"));
+        }
         if !is_esker && !is_older {
             return Err(Failure::unreachable(format!(
                 "{address} answers HTTP ({status}), but is no admin address of esker"
@@ -171,6 +218,13 @@ impl HttpClient {
         let address = &self.address;
         let failure = match missing {
             Missing::NotConnected(error) => Failure::system(format!("cannot connect to {address}"), error),
+            Missing::Tls(error) => {
+                let failure = Failure::unreachable(format!("cannot use TLS with {address}: {error}"));
+                return match advice_on(error) {
+                    Some(advice) => failure.advise(advice),
+                    None => failure,
+                };
+            }
             Missing::NoHttp => Failure::unreachable(format!("what listens on {address} does not speak HTTP")),
             Missing::TooLong => {
                 return Failure::unreachable(format!(
@@ -191,3 +245,32 @@ impl HttpClient {
 
 const ADDRESS_ADVICE: &str =
     "--connect HOST:PORT names the address of `esker serve --admin`, by default 127.0.0.1:8081";
+
+/// What a server with TLS says to a client without.
+const TLS_ONLY: &str = "takes clients with TLS only";
+
+/// Reads the files that the arguments name.
+fn connector(tls: &ClientTlsArgs) -> Result<Connector, Failure> {
+    let certificate = tls.tls_cert.clone().zip(tls.tls_key.clone());
+    let settings = ClientSettings { ca_file: tls.tls_ca.clone(), certificate };
+    Connector::new(&settings)
+        .map_err(|error| Failure::usage(format!("TLS: {error}")).advise("--tls-ca FILE names authorities"))
+}
+
+/// What may help against a failed handshake.
+fn advice_on(error: &ConnectError) -> Option<&'static str> {
+    match error {
+        ConnectError::NoTls => Some("leave --tls out if the server has no --admin-tls"),
+        ConnectError::UnknownAuthority(_) => {
+            Some("name the file of the authority that signed it with --tls-ca FILE")
+        }
+        ConnectError::BadCertificate(_) => Some("connect by a name that the certificate has"),
+        ConnectError::WantsCertificate => {
+            Some("show one with --tls-cert FILE and --tls-key FILE, or serve with tls-auth-clients no")
+        }
+        ConnectError::CertificateRefused => {
+            Some("it must be of an authority in the server's tls-ca-cert-file")
+        }
+        ConnectError::NoName | ConnectError::Failed(_) => None,
+    }
+}

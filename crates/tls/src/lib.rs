@@ -1,4 +1,5 @@
-//! TLS for Esker's servers: certificates, keys and rules from files, replaced while a server runs.
+//! TLS for Esker's servers and their clients: certificates, keys and rules from files, which a server replaces
+//! while it runs.
 //!
 //! A server says in [`TlsSettings`] which files and rules it wants, makes a [`Tls`] of them, and takes
 //! [`Tls::current`] for each connection that it accepts. [`Tls::reload`] reads the files anew and
@@ -18,11 +19,12 @@
 //! `error` what is wrong with a file or a rule; `pem` certificates and keys from files; `suites` versions and
 //! cipher suites by the names that OpenSSL has for them; `session_cache` sessions that clients resume;
 //! `settings` all of that as one configuration; `current` the one that new connections get; `acceptor`
-//! handshakes, with `handshake_bytes` and `open_handshakes` their bounds.
+//! handshakes, with `handshake_bytes` and `open_handshakes` their bounds; `connector` the other side, a client.
 
 #![forbid(unsafe_code)]
 
 mod acceptor;
+mod connector;
 mod current;
 mod error;
 mod handshake_bytes;
@@ -33,6 +35,7 @@ mod settings;
 mod suites;
 
 pub use acceptor::{Acceptor, HANDSHAKE_LIMIT, HandshakeError, TlsStream};
+pub use connector::{ClientSettings, ClientStream, ConnectError, Connector};
 pub use current::Tls;
 pub use error::TlsError;
 pub use handshake_bytes::HandshakeBytes;

@@ -214,7 +214,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-tls",
-        "error pem suites session_cache settings current handshake_bytes open_handshakes acceptor",
+        "error pem suites session_cache settings current handshake_bytes open_handshakes acceptor connector",
     ),
     tree(
         "esker-admin",

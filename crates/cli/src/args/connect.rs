@@ -1,6 +1,24 @@
-//! `--connect`: where a command is executed instead of here.
+//! `--connect`: where a command is executed instead of here, and how its server is trusted.
 
+use clap::Args;
 use std::path::PathBuf;
+
+/// TLS of `--connect HOST:PORT`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ClientTlsArgs {
+    /// Ask HOST:PORT over TLS, for `serve --admin-tls`
+    #[arg(long, global = true, requires = "connect")]
+    pub(crate) tls: bool,
+    /// File with the authority of the server's certificate, as PEM [default: those that the system trusts]
+    #[arg(long, global = true, value_name = "FILE", requires = "tls")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Certificate to show to a server that asks for one, as PEM
+    #[arg(long, global = true, value_name = "FILE", requires_all = ["tls", "tls_key"])]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, global = true, value_name = "FILE", requires_all = ["tls", "tls_cert"])]
+    pub(crate) tls_key: Option<PathBuf>,
+}
 
 /// What `--connect` names.
 #[derive(Clone, Debug, PartialEq, Eq)]

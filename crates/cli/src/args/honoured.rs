@@ -47,6 +47,9 @@ pub(crate) fn check(cli: &Cli) -> Result<(), String> {
     if cli.global.token_file.is_some() && !asks_http {
         return Err("--token-file is for reports of --connect HOST:PORT".to_owned());
     }
+    if cli.global.tls.tls && !asks_http {
+        return Err("--tls is for reports of --connect HOST:PORT".to_owned());
+    }
     match (command, connect) {
         (_, None) => refuse_ignored(given, command_name(command), |flag| is_honoured(command, flag)),
         (Command::Shell(_), Some(Connect::Server(_))) => {
@@ -287,6 +290,8 @@ mod tests {
         {
             assert_eq!(checked(&format!("esker {line} --connect 127.0.0.1:8081 --token-file f")), Ok(()));
             assert!(checked(&format!("esker {line} --connect ./d --token-file f")).is_err(), "{line}");
+            assert_eq!(checked(&format!("esker {line} --connect h:8081 --tls --tls-ca f")), Ok(()));
+            assert!(checked(&format!("esker {line} --connect ./d --tls")).is_err(), "{line}");
         }
         assert!(checked("esker shell --connect ./d --timing").expect_err("no server").contains("--timing"));
     }

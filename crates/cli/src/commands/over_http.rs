@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, CommandFactory};
 use std::io::Write;
 
 /// Options that say which server to ask and how to log, which the server does not need.
-const OWN_OPTIONS: [&str; 3] = ["connect", "token_file", "log"];
+const OWN_OPTIONS: [&str; 7] = ["connect", "token_file", "tls", "tls_ca", "tls_cert", "tls_key", "log"];
 
 /// Prints what the server at HOST:PORT answers to the command line.
 pub(crate) fn run(
@@ -17,7 +17,7 @@ pub(crate) fn run(
     matches: &ArgMatches,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let client = HttpClient::new(address, global.token_file.as_deref())?;
+    let client = HttpClient::new(address, global.token_file.as_deref(), &global.tls)?;
     let text = client.get(&path_of(matches))?;
     out.write_all(text.as_bytes())?;
     Ok(Exit::Done)
@@ -87,7 +87,7 @@ mod tests {
                 "/api/v1/text/levels?tables&keyspace=a%26b%2F%C3%BC",
             ),
             (
-                "esker advise --writes 50 --merge-rate 1MiB --connect h:1 --token-file t",
+                "esker advise --writes 50 --merge-rate 1MiB --connect h:1 --token-file t --tls --tls-ca f",
                 "/api/v1/text/advise?writes=50&merge-rate=1MiB",
             ),
             ("esker --connect h:1 explain space --json", "/api/v1/text/explain/space?json"),

@@ -65,6 +65,7 @@ fn check(cli: &Cli) -> Result<(), Failure> {
     let is_foreign = global.data.is_some()
         || global.connect.is_some()
         || global.token_file.is_some()
+        || global.tls.tls
         || global.config.is_some()
         || global.memory.is_some()
         || global.log.is_some();

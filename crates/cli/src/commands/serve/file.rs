@@ -12,7 +12,18 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 
 /// Options that make no sense in the file that they name or check.
-const NOT_IN_A_FILE: [&str; 6] = ["config", "check_config", "help", "version", "connect", "token_file"];
+const NOT_IN_A_FILE: [&str; 10] = [
+    "config",
+    "check_config",
+    "help",
+    "version",
+    "connect",
+    "token_file",
+    "tls",
+    "tls_ca",
+    "tls_cert",
+    "tls_key",
+];
 
 /// Options of which the command line has one and the file the other: the command line decides.
 const ALTERNATIVES: [(&str, &str); 3] =

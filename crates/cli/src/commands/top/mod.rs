@@ -52,7 +52,7 @@ pub(crate) fn run(
     let other = |path: &Path| Source::Control(path.to_owned());
     match &global.connect {
         Some(Connect::Server(address)) => {
-            let client = HttpClient::new(address, global.token_file.as_deref())?;
+            let client = HttpClient::new(address, global.token_file.as_deref(), &global.tls)?;
             show(global, args, Source::Http(client), out)
         }
         Some(Connect::Socket(path)) => show(global, args, other(path), out),
