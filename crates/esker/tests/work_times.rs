@@ -1,4 +1,5 @@
-//! Times of slow work in the metrics: flushes of memtables, flushes of the log, and writes held back by cause.
+//! Times of slow work in the metrics: flushes of memtables, flushes of the log, and writes held back, by
+//! cause.
 
 #![allow(clippy::disallowed_methods, reason = "threads and files of the tests")]
 

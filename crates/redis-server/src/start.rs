@@ -119,8 +119,8 @@ impl StartConfig {
         self.add_words(&[format!("--{name}").into_bytes(), value.to_vec()])
     }
 
-    /// Adds the directives that CONFIG REWRITE keeps in a database and that are not set here: what a server on
-    /// it begins with. The database may be open for reading only, and need not have data of Redis.
+    /// Adds the directives that CONFIG REWRITE keeps in a database and that are not set here: what a server
+    /// on it begins with. The database may be open for reading only, and need not have data of Redis.
     ///
     /// # Errors
     /// Those of the engine.

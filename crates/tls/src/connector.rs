@@ -1,5 +1,5 @@
-//! Connector of clients on `tokio`: the handshake with a server whose certificate an authority has signed, and
-//! why it failed as a sentence.
+//! Connector of clients on `tokio`: the handshake with a server whose certificate an authority has signed,
+//! and why it failed as a sentence.
 
 use crate::error::TlsError;
 use crate::pem;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// Files in which operating systems keep the authorities that they trust: Debian and Alpine, Fedora, openSUSE,
-/// the BSDs and macOS.
+/// Files in which operating systems keep the authorities that they trust: Debian and Alpine, Fedora,
+/// openSUSE, the BSDs and macOS.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

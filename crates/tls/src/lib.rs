@@ -1,5 +1,5 @@
-//! TLS for Esker's servers and their clients: certificates, keys and rules from files, which a server replaces
-//! while it runs.
+//! TLS for Esker's servers and their clients: certificates, keys and rules from files, which a server
+//! replaces while it runs.
 //!
 //! A server says in [`TlsSettings`] which files and rules it wants, makes a [`Tls`] of them, and takes
 //! [`Tls::current`] for each connection that it accepts. [`Tls::reload`] reads the files anew and
@@ -19,7 +19,8 @@
 //! `error` what is wrong with a file or a rule; `pem` certificates and keys from files; `suites` versions and
 //! cipher suites by the names that OpenSSL has for them; `session_cache` sessions that clients resume;
 //! `settings` all of that as one configuration; `current` the one that new connections get; `acceptor`
-//! handshakes, with `handshake_bytes` and `open_handshakes` their bounds; `connector` the other side, a client.
+//! handshakes, with `handshake_bytes` and `open_handshakes` their bounds; `connector` the other side, a
+//! client.
 
 #![forbid(unsafe_code)]
 
