@@ -1,6 +1,7 @@
 //! Configuration: the directives of redis.conf and their present values.
 
 pub(crate) mod buffer_limits;
+mod checked_text;
 mod directive;
 mod table;
 
@@ -8,7 +9,7 @@ use directive::Directive;
 use esker_resp::glob::{Case, matches};
 use esker_resp::integer::parse_integer;
 use parking_lot::RwLock;
-use table::DIRECTIVES;
+use table::{DIRECTIVES, HIDDEN, PROTECTED};
 
 /// Where a directive stands in the table, by its name or its older one.
 fn position(name: &[u8]) -> Option<usize> {
@@ -98,6 +99,7 @@ impl Config {
         source: SettingSource,
     ) -> Result<Vec<Setting>, Vec<u8>> {
         let values = self.values.read();
+        let protects = position(b"enable-protected-configs").is_some_and(|at| values[at] == b"no");
         let mut settings: Vec<Setting> = Vec::new();
         for (name, value) in pairs {
             let failed = |reason: &str| failed_setting(name, reason);
@@ -107,6 +109,9 @@ impl Config {
             };
             let directive: &Directive = &DIRECTIVES[position];
             if source == SettingSource::Command && directive.is_fixed {
+                if protects && PROTECTED.contains(&directive.name) {
+                    return Err(failed("can't set protected config"));
+                }
                 // REWRITE does not keep addresses, but they can be changed; its own a server has already.
                 if !matches!(directive.name, "port" | "bind") {
                     return Err(failed("can't set immutable config"));
@@ -143,13 +148,20 @@ impl Config {
     }
 
     /// Names and values of the directives that match one of these patterns, by either of their names.
-    pub(crate) fn matching(&self, patterns: &[&[u8]]) -> Vec<(&'static str, Vec<u8>)> {
+    /// A name without wildcards is told as it was asked for, and hidden directives by their names alone.
+    pub(crate) fn matching(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let values = self.values.read();
         let mut found = Vec::new();
         for (directive, value) in DIRECTIVES.iter().zip(values.iter()) {
-            for name in [Some(directive.name), directive.alias].into_iter().flatten() {
-                if patterns.iter().any(|pattern| matches(pattern, name.as_bytes(), Case::Insensitive)) {
-                    found.push((name, value.clone()));
+            for name in [Some(directive.name), directive.alias].into_iter().flatten().map(str::as_bytes) {
+                let asked = patterns.iter().find(|pattern| pattern.eq_ignore_ascii_case(name));
+                let is_matched = || patterns.iter().any(|pattern| matches(pattern, name, Case::Insensitive));
+                match asked {
+                    Some(asked) => found.push((asked.to_vec(), value.clone())),
+                    None if !HIDDEN.contains(&directive.name) && is_matched() => {
+                        found.push((name.to_vec(), value.clone()));
+                    }
+                    None => {}
                 }
             }
         }

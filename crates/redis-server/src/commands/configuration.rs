@@ -18,7 +18,7 @@ fn get(call: &mut Call<'_, '_>) -> Outcome {
     let found = call.server.config.matching(&call.args[2..]);
     call.reply.map(found.len());
     for (name, value) in found {
-        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(&name);
         call.reply.bulk(&value);
     }
     Ok(())

@@ -2,7 +2,6 @@
 
 use super::buffer_limits::BufferLimits;
 use crate::keyspace_events::KeyspaceEvents;
-use esker_resp::double::parse_double;
 use esker_resp::integer::parse_integer;
 use esker_resp::memory_size::parse_memory_size;
 
@@ -25,8 +24,8 @@ pub(super) enum Kind {
     Events,
     /// Limits of classes of clients.
     BufferLimits,
-    /// Numbers from 0 to 100.
-    Percentiles,
+    /// Text with rules of its own: what CONFIG GET prints of it, or why it is not taken.
+    Checked(fn(&[u8]) -> Result<Vec<u8>, String>),
     /// Anything.
     Text,
 }
@@ -88,7 +87,7 @@ impl Directive {
                 let before = BufferLimits::default().changed_by(before)?;
                 Ok(before.changed_by(value)?.to_string().into_bytes())
             }
-            Kind::Percentiles => percentiles(value),
+            Kind::Checked(check) => check(value),
             Kind::Text => Ok(value.to_vec()),
         }
     }
@@ -97,7 +96,11 @@ impl Directive {
 impl Directive {
     /// What Redis makes of a number within the bounds.
     fn taken_integer(&self, number: i64) -> i64 {
-        if self.name == "hz" { number.clamp(LEAST_HZ, MOST_HZ) } else { number }
+        match self.name {
+            "hz" => number.clamp(LEAST_HZ, MOST_HZ),
+            "watchdog-period" if number > 0 => number.max(LEAST_WATCHDOG_MS),
+            _ => number,
+        }
     }
 
     /// What Redis makes of a number of bytes within the bounds.
@@ -109,6 +112,9 @@ impl Directive {
 /// Bounds into which Redis brings `hz`.
 const LEAST_HZ: i64 = 1;
 const MOST_HZ: i64 = 500;
+
+/// The least `watchdog-period` that Redis keeps: two rounds of its timer at the default of `hz`.
+const LEAST_WATCHDOG_MS: i64 = 200;
 
 /// The least `repl-backlog-size` that Redis keeps.
 const LEAST_BACKLOG_BYTES: u64 = 16 << 10;
@@ -148,20 +154,4 @@ fn shutdown_words(value: &[u8]) -> Result<Vec<u8>, String> {
     }
     let others: Vec<&str> = SHUTDOWN_WORDS[1..].iter().copied().filter(has).collect();
     Ok(if others.is_empty() { SHUTDOWN_WORDS[0].to_owned() } else { others.join(" ") }.into_bytes())
-}
-
-/// Percentiles with six places at most and no zeros behind them.
-fn percentiles(value: &[u8]) -> Result<Vec<u8>, String> {
-    let words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let shown = words.map(|word| match parse_double(word) {
-        Some(number) if (0.0..=100.0).contains(&number) => {
-            let places = format!("{number:.6}");
-            Ok(places.trim_end_matches('0').trim_end_matches('.').to_owned())
-        }
-        Some(number) if !number.is_nan() => {
-            Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".to_owned())
-        }
-        _ => Err("Invalid latency-tracking-info-percentiles parameters".to_owned()),
-    });
-    Ok(shown.collect::<Result<Vec<_>, String>>()?.join(" ").into_bytes())
 }

@@ -3,6 +3,7 @@
 //! What a directive does here stands in [`settings`](crate::settings); the others are kept and told, so that
 //! programs which set them go on working.
 
+use super::checked_text::{host_name, oom_scores, percentiles, save_points, title_template};
 use super::directive::{Directive, Kind};
 
 /// The greatest values of the types of C in which Redis keeps numbers.
@@ -13,6 +14,19 @@ const BYTES_MAX: u64 = i64::MAX as u64;
 const INT_MIN: i64 = i32::MIN as i64;
 /// The greatest port of TCP.
 const PORT_MAX: i64 = u16::MAX as i64;
+
+/// Directives that CONFIG GET tells by their whole name alone: Redis has them for its own tests.
+pub(super) const HIDDEN: [&str; 6] = [
+    "key-load-delay",
+    "loading-process-events-interval-bytes",
+    "lua-enable-deprecated-api",
+    "rdb-key-save-delay",
+    "use-exit-on-panic",
+    "watchdog-period",
+];
+
+/// Directives that CONFIG SET refuses unless `enable-protected-configs` allows them.
+pub(super) const PROTECTED: [&str; 2] = ["dbfilename", "dir"];
 
 /// All directives, ordered by name.
 #[rustfmt::skip]
@@ -53,7 +67,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive { name: "cluster-allow-reads-when-down", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },
     Directive { name: "cluster-allow-replica-migration", alias: None, kind: Kind::YesNo, default: "yes", is_fixed: false },
     Directive { name: "cluster-announce-bus-port", alias: None, kind: Kind::Integer { least: 0, most: PORT_MAX }, default: "0", is_fixed: false },
-    Directive { name: "cluster-announce-hostname", alias: None, kind: Kind::Text, default: "", is_fixed: false },
+    Directive { name: "cluster-announce-hostname", alias: None, kind: Kind::Checked(host_name), default: "", is_fixed: false },
     Directive { name: "cluster-announce-ip", alias: None, kind: Kind::Text, default: "", is_fixed: false },
     Directive { name: "cluster-announce-port", alias: None, kind: Kind::Integer { least: 0, most: PORT_MAX }, default: "0", is_fixed: false },
     Directive { name: "cluster-announce-tls-port", alias: None, kind: Kind::Integer { least: 0, most: PORT_MAX }, default: "0", is_fixed: false },
@@ -86,9 +100,10 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive { name: "io-threads", alias: None, kind: Kind::Integer { least: 0, most: LONG_MAX }, default: "1", is_fixed: true },
     Directive { name: "io-threads-do-reads", alias: None, kind: Kind::YesNo, default: "no", is_fixed: true },
     Directive { name: "jemalloc-bg-thread", alias: None, kind: Kind::YesNo, default: "yes", is_fixed: false },
+    Directive { name: "key-load-delay", alias: None, kind: Kind::Integer { least: INT_MIN, most: INT_MAX }, default: "0", is_fixed: false },
     Directive { name: "latency-monitor-threshold", alias: None, kind: Kind::Integer { least: 0, most: LONG_MAX }, default: "0", is_fixed: false },
     Directive { name: "latency-tracking", alias: None, kind: Kind::YesNo, default: "yes", is_fixed: false },
-    Directive { name: "latency-tracking-info-percentiles", alias: None, kind: Kind::Percentiles, default: "50 99 99.9", is_fixed: false },
+    Directive { name: "latency-tracking-info-percentiles", alias: None, kind: Kind::Checked(percentiles), default: "50 99 99.9", is_fixed: false },
     Directive { name: "lazyfree-lazy-eviction", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },
     Directive { name: "lazyfree-lazy-expire", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },
     Directive { name: "lazyfree-lazy-server-del", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },
@@ -98,8 +113,10 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive { name: "lfu-log-factor", alias: None, kind: Kind::Integer { least: 0, most: INT_MAX }, default: "10", is_fixed: false },
     Directive { name: "list-compress-depth", alias: None, kind: Kind::Integer { least: 0, most: INT_MAX }, default: "0", is_fixed: false },
     Directive { name: "list-max-listpack-size", alias: Some("list-max-ziplist-size"), kind: Kind::Integer { least: INT_MIN, most: INT_MAX }, default: "-2", is_fixed: false },
+    Directive { name: "loading-process-events-interval-bytes", alias: None, kind: Kind::Integer { least: 1024, most: INT_MAX }, default: "2097152", is_fixed: false },
     Directive { name: "logfile", alias: None, kind: Kind::Text, default: "", is_fixed: true },
     Directive { name: "loglevel", alias: None, kind: Kind::Word(&["debug", "verbose", "notice", "warning"]), default: "notice", is_fixed: false },
+    Directive { name: "lua-enable-deprecated-api", alias: None, kind: Kind::YesNo, default: "no", is_fixed: true },
     Directive { name: "masterauth", alias: None, kind: Kind::Text, default: "", is_fixed: false },
     Directive { name: "masteruser", alias: None, kind: Kind::Text, default: "", is_fixed: false },
     Directive { name: "maxclients", alias: None, kind: Kind::Integer { least: 1, most: UINT_MAX }, default: "10000", is_fixed: false },
@@ -113,14 +130,15 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive { name: "no-appendfsync-on-rewrite", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },
     Directive { name: "notify-keyspace-events", alias: None, kind: Kind::Events, default: "", is_fixed: false },
     Directive { name: "oom-score-adj", alias: None, kind: Kind::Word(&["no", "yes", "relative", "absolute"]), default: "no", is_fixed: false },
-    Directive { name: "oom-score-adj-values", alias: None, kind: Kind::Text, default: "0 200 800", is_fixed: false },
+    Directive { name: "oom-score-adj-values", alias: None, kind: Kind::Checked(oom_scores), default: "0 200 800", is_fixed: false },
     Directive { name: "pidfile", alias: None, kind: Kind::Text, default: "", is_fixed: true },
     Directive { name: "port", alias: None, kind: Kind::Integer { least: 0, most: PORT_MAX }, default: "6379", is_fixed: true },
-    Directive { name: "proc-title-template", alias: None, kind: Kind::Text, default: "{title} {listen-addr} {server-mode}", is_fixed: false },
+    Directive { name: "proc-title-template", alias: None, kind: Kind::Checked(title_template), default: "{title} {listen-addr} {server-mode}", is_fixed: false },
     Directive { name: "propagation-error-behavior", alias: None, kind: Kind::Word(&["ignore", "panic", "panic-on-replicas"]), default: "ignore", is_fixed: false },
     Directive { name: "protected-mode", alias: None, kind: Kind::YesNo, default: "yes", is_fixed: false },
     Directive { name: "proto-max-bulk-len", alias: None, kind: Kind::Memory { least: 1 << 20, most: BYTES_MAX }, default: "536870912", is_fixed: false },
     Directive { name: "rdb-del-sync-files", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },
+    Directive { name: "rdb-key-save-delay", alias: None, kind: Kind::Integer { least: INT_MIN, most: INT_MAX }, default: "0", is_fixed: false },
     Directive { name: "rdb-save-incremental-fsync", alias: None, kind: Kind::YesNo, default: "yes", is_fixed: false },
     Directive { name: "rdbchecksum", alias: None, kind: Kind::YesNo, default: "yes", is_fixed: true },
     Directive { name: "rdbcompression", alias: None, kind: Kind::YesNo, default: "yes", is_fixed: false },
@@ -145,7 +163,7 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive { name: "replicaof", alias: Some("slaveof"), kind: Kind::Text, default: "", is_fixed: true },
     Directive { name: "requirepass", alias: None, kind: Kind::Text, default: "", is_fixed: false },
     Directive { name: "sanitize-dump-payload", alias: None, kind: Kind::Word(&["no", "yes", "clients"]), default: "yes", is_fixed: false },
-    Directive { name: "save", alias: None, kind: Kind::Text, default: "", is_fixed: false },
+    Directive { name: "save", alias: None, kind: Kind::Checked(save_points), default: "", is_fixed: false },
     Directive { name: "server_cpulist", alias: None, kind: Kind::Text, default: "", is_fixed: true },
     Directive { name: "set-max-intset-entries", alias: None, kind: Kind::Integer { least: 0, most: LONG_MAX }, default: "512", is_fixed: false },
     Directive { name: "set-proc-title", alias: None, kind: Kind::YesNo, default: "yes", is_fixed: true },
@@ -188,6 +206,8 @@ pub(super) const DIRECTIVES: &[Directive] = &[
     Directive { name: "tracking-table-max-keys", alias: None, kind: Kind::Integer { least: 0, most: LONG_MAX }, default: "1000000", is_fixed: false },
     Directive { name: "unixsocket", alias: None, kind: Kind::Text, default: "", is_fixed: true },
     Directive { name: "unixsocketperm", alias: None, kind: Kind::Text, default: "0", is_fixed: true },
+    Directive { name: "use-exit-on-panic", alias: None, kind: Kind::YesNo, default: "no", is_fixed: false },
+    Directive { name: "watchdog-period", alias: None, kind: Kind::Integer { least: 0, most: INT_MAX }, default: "0", is_fixed: false },
     Directive { name: "zset-max-listpack-entries", alias: Some("zset-max-ziplist-entries"), kind: Kind::Integer { least: 0, most: LONG_MAX }, default: "128", is_fixed: false },
     Directive { name: "zset-max-listpack-value", alias: Some("zset-max-ziplist-value"), kind: Kind::Memory { least: 0, most: BYTES_MAX }, default: "64", is_fixed: false },
 ];
