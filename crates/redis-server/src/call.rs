@@ -1,5 +1,6 @@
 //! A command's call: what its handler reads, changes and writes.
 
+use crate::command_kinds::CommandKind;
 use crate::failure::{
     Failure, NO_SUCH_DATABASE, NOT_A_FLOAT, NOT_AN_INTEGER, NOT_IN_32_BITS, Outcome, TIMEOUT_NEGATIVE,
     TIMEOUT_NOT_A_FLOAT, WRONG_TYPE,
@@ -7,7 +8,7 @@ use crate::failure::{
 use crate::observer::Observer;
 use crate::server::Server;
 use crate::session::Session;
-use esker_redis_commands::{Command, CommandFlags};
+use esker_redis_commands::{Command, CommandFlags, KeyRef, keys};
 use esker_redis_store::{Entry, EventClass, Kind, Txn};
 use esker_resp::double::parse_double;
 use esker_resp::integer::parse_integer;
@@ -158,6 +159,18 @@ impl<'c> Call<'c, '_> {
         self.txn.event(class, event, self.session.db, self.args[position]);
     }
 
+    /// Notes that a key is used which is of another database than the client's.
+    pub(crate) fn note_use(&self, db: u16, key: &[u8]) {
+        let (physical, now_s) = (self.txn.physical(db), Server::use_time_s(self.txn));
+        self.server.key_uses.note(physical, key, now_s, || self.server.store.random());
+    }
+
+    /// For how many seconds a key of the client's database has not been used.
+    pub(crate) fn idle_s(&self, key: &[u8]) -> u32 {
+        let (physical, now_s) = (self.txn.physical(self.session.db), Server::use_time_s(self.txn));
+        self.server.key_uses.idle_s(physical, key, now_s)
+    }
+
     /// Changes the client's protocol; this reply is written in it already.
     pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
         self.session.protocol = protocol;
@@ -173,6 +186,28 @@ impl<'c> Call<'c, '_> {
         self.txn.changed(db, key);
         self.txn.event(class, event, db, key);
     }
+}
+
+/// Notes that a command uses its keys, as far as it does.
+pub(crate) fn note_uses(
+    server: &Server,
+    txn: &Txn<'_>,
+    db: u16,
+    command: &'static Command,
+    arguments: &[&[u8]],
+    found: &mut Vec<KeyRef>,
+) {
+    let kind = CommandKind::of(command);
+    if !kind.uses_keys {
+        return;
+    }
+    let (physical, now_s) = (txn.physical(db), Server::use_time_s(txn));
+    let note = |key: &[u8]| server.key_uses.note(physical, key, now_s, || server.store.random());
+    if kind.has_one_key {
+        return arguments.get(1).copied().into_iter().for_each(note);
+    }
+    keys(command, arguments, found);
+    found.iter().for_each(|key| note(arguments[key.position]));
 }
 
 /// A number of seconds. Redis reads it as a number of 80 bits, whose exponents go further: what is beyond

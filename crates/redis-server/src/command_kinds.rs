@@ -15,7 +15,39 @@ pub(crate) struct CommandKind {
     pub(crate) shares_a_group: bool,
     /// Whether its first argument is its only key.
     pub(crate) has_one_key: bool,
+    /// Whether it uses its keys, as OBJECT IDLETIME tells.
+    pub(crate) uses_keys: bool,
 }
+
+/// Commands that name keys and do not use them, as in Redis. RESTORE notes the use itself, and of scripts the
+/// commands do.
+const LEAVES_TIME_OF_USE: [&str; 25] = [
+    "del",
+    "unlink",
+    "exists",
+    "type",
+    "ttl",
+    "pttl",
+    "expiretime",
+    "pexpiretime",
+    "object|encoding",
+    "object|freq",
+    "object|idletime",
+    "object|refcount",
+    "memory|usage",
+    "watch",
+    "restore",
+    "restore-asking",
+    "migrate",
+    "eval",
+    "eval_ro",
+    "evalsha",
+    "evalsha_ro",
+    "fcall",
+    "fcall_ro",
+    "esker.explain|get",
+    "debug",
+];
 
 static KINDS: LazyLock<Vec<CommandKind>> =
     LazyLock::new(|| table::all().iter().map(CommandKind::find).collect());
@@ -48,7 +80,9 @@ impl CommandKind {
                 || matches!(name, "eval" | "evalsha" | "fcall" | "pfcount"),
             locks_everything,
             shares_a_group: is_of_keys || matches!(name, "ping" | "echo"),
-            has_one_key: (range.first, range.last, range.step) == (1, 1, 1),
+            has_one_key: (range.first, range.last, range.step) == (1, 1, 1)
+                && !flags.contains(CommandFlags::MOVABLEKEYS),
+            uses_keys: esker_redis_commands::has_keys(command) && !LEAVES_TIME_OF_USE.contains(&name),
         }
     }
 }
@@ -59,6 +93,14 @@ mod tests {
 
     /// A command without a key keeps a group together only if it neither waits nor has an effect that could
     /// not be taken back with the group.
+    #[test]
+    fn commands_that_leave_the_time_of_use_are_in_the_table() {
+        for name in LEAVES_TIME_OF_USE {
+            let command = table::all().iter().find(|command| command.name() == name);
+            assert!(command.is_some_and(|command| !CommandKind::of(command).uses_keys), "{name}");
+        }
+    }
+
     #[test]
     fn what_shares_a_group_has_keys_or_no_effect() {
         for command in table::all() {
@@ -72,6 +114,7 @@ mod tests {
         let kind =
             |name: &str| CommandKind::of(esker_redis_commands::find(name.as_bytes()).expect("it is there"));
         assert!(kind("get").has_one_key && !kind("mget").has_one_key && !kind("ping").has_one_key);
+        assert!(kind("set").has_one_key && kind("zadd").has_one_key && !kind("zunionstore").has_one_key);
         assert!(
             !kind("blpop").shares_a_group && !kind("select").shares_a_group && !kind("multi").shares_a_group
         );

@@ -36,6 +36,7 @@ pub mod figures;
 mod file_limit;
 mod flusher;
 mod key_cursors;
+mod key_uses;
 mod keyspace_events;
 pub mod local_client;
 mod net;

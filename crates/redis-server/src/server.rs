@@ -8,6 +8,7 @@ use crate::config::buffer_limits::OutputLimits;
 use crate::config::{Config, start_setting};
 use crate::flusher::Flusher;
 use crate::key_cursors::KeyCursors;
+use crate::key_uses::KeyUses;
 use crate::keyspace_events::KeyspaceEvents;
 use crate::observed::Observed;
 use crate::observed::counters::Ended;
@@ -26,9 +27,9 @@ use esker::SeqNo;
 use esker::parts::env::{Clock, SystemClock};
 use esker_redis_commands::Names;
 use esker_redis_data::hyperloglog::SPARSE_MAX_BYTES;
-use esker_redis_store::Store;
 use esker_redis_store::expiry_sweep::Expired;
 use esker_redis_store::txn::{Interest, Told};
+use esker_redis_store::{Store, Txn};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
@@ -99,6 +100,8 @@ pub struct Server {
     pub(crate) background: Background,
     /// Where scans of keys go on.
     pub(crate) key_cursors: KeyCursors,
+    /// When keys were used last.
+    pub(crate) key_uses: KeyUses,
     /// Scripts and functions.
     pub(crate) scripting: Scripting,
     /// Certificates of new connections.
@@ -154,6 +157,7 @@ impl Server {
             flush_failed: AtomicBool::new(false),
             background: Background::default(),
             key_cursors: KeyCursors::default(),
+            key_uses: KeyUses::new(seconds(started_ms)),
             scripting: Scripting::default(),
             tls: ServerTls::default(),
         };
@@ -299,6 +303,11 @@ impl Server {
         now_ms(&self.store)
     }
 
+    /// The time of a transaction, in seconds since 1970, as [`KeyUses`] keeps times.
+    pub(crate) fn use_time_s(txn: &Txn<'_>) -> u32 {
+        seconds(txn.now_ms())
+    }
+
     /// Forgets a client whose connection has ended.
     pub(crate) fn disconnected(&self, client: &Client) {
         client.note_gone();
@@ -336,6 +345,11 @@ impl Server {
             self.observed.commands.count_ended_wait(command, Ended::Well);
         }
     }
+}
+
+/// Milliseconds as seconds, which have 32 bits until the year 2106.
+fn seconds(time_ms: u64) -> u32 {
+    u32::try_from(time_ms / 1000).unwrap_or(u32::MAX)
 }
 
 fn now_ms(store: &Store) -> u64 {

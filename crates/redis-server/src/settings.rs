@@ -51,6 +51,9 @@ impl Server {
                 self.observed.slow_log.set_threshold_us(self.config.number(setting.name()));
             }
             "slowlog-max-len" => self.observed.slow_log.set_max_entries(number() as usize),
+            "maxmemory-policy" => self.key_uses.set_counting(setting.value.ends_with(b"-lfu")),
+            "lfu-decay-time" => self.key_uses.set_decay_minutes(number() as u32),
+            "lfu-log-factor" => self.key_uses.set_log_factor(number() as u32),
             "tracking-table-max-keys" => self.tracking.set_max_keys(number() as usize, &self.clients),
             "maxclients" => self.max_clients.store(number(), Ordering::Release),
             "hll-sparse-max-bytes" => self.sparse_bytes.store(number(), Ordering::Release),

@@ -9,6 +9,7 @@ mod protocol;
 use super::{Family, reply_help};
 use crate::call::Call;
 use crate::failure::{Failure, NO_SUCH_KEY, NOT_AN_INTEGER, Outcome};
+use crate::server::Server;
 use esker_redis_store::types;
 use esker_redis_store::types::string;
 use esker_resp::integer::parse_integer;
@@ -82,8 +83,12 @@ fn object(call: &mut Call<'_, '_>) -> Outcome {
     let value = types::load(call.txn, &entry)?;
     // Without its type, version and checksum.
     let dumped = esker_redis_data::dump(&value, &call.txn.store().encoding_limits()).len().saturating_sub(11);
+    let idle_s = call.idle_s(call.args[2]);
+    // The clock of Redis has 24 bits.
+    let used_s = Server::use_time_s(call.txn).saturating_sub(idle_s) & 0xff_ffff;
     let text = format!(
-        "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{dumped} lru:0 lru_seconds_idle:0"
+        "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{dumped} lru:{used_s} \
+         lru_seconds_idle:{idle_s}"
     );
     call.reply.status(text.as_bytes());
     Ok(())

@@ -3,6 +3,7 @@
 use super::Family;
 use crate::call::Call;
 use crate::failure::{Outcome, SYNTAX};
+use crate::server::Server;
 use esker_redis_data::MAX_DECOMPRESSED_BYTES;
 use esker_redis_store::EventClass;
 use esker_redis_store::types;
@@ -24,12 +25,11 @@ fn dump(call: &mut Call<'_, '_>) -> Outcome {
 struct RestoreOptions {
     replaces: bool,
     is_absolute: bool,
-    has_idle_time: bool,
-    has_frequency: bool,
+    idle_s: Option<u32>,
+    frequency: Option<u8>,
 }
 
 impl RestoreOptions {
-    /// Idle time and frequency are checked and have no effect: nothing is evicted.
     fn parse(call: &Call<'_, '_>) -> Outcome<Self> {
         let mut options = Self::default();
         let mut at = 4;
@@ -39,24 +39,35 @@ impl RestoreOptions {
                 options.replaces = true;
             } else if call.is_word(at, "absttl") {
                 options.is_absolute = true;
-            } else if call.is_word(at, "idletime") && has_argument && !options.has_frequency {
+            } else if call.is_word(at, "idletime") && has_argument && options.frequency.is_none() {
                 at += 1;
-                options.has_idle_time = true;
-                if call.integer(at)? < 0 {
+                let idle_s = call.integer(at)?;
+                if idle_s < 0 {
                     return Err("ERR Invalid IDLETIME value, must be >= 0".into());
                 }
-            } else if call.is_word(at, "freq") && has_argument && !options.has_idle_time {
+                options.idle_s = Some(u32::try_from(idle_s).unwrap_or(u32::MAX));
+            } else if call.is_word(at, "freq") && has_argument && options.idle_s.is_none() {
                 at += 1;
-                options.has_frequency = true;
-                if !(0..=255).contains(&call.integer(at)?) {
-                    return Err("ERR Invalid FREQ value, must be >= 0 and <= 255".into());
-                }
+                let count = u8::try_from(call.integer(at)?);
+                options.frequency =
+                    Some(count.map_err(|_| "ERR Invalid FREQ value, must be >= 0 and <= 255")?);
             } else {
                 return Err(SYNTAX.into());
             }
             at += 1;
         }
         Ok(options)
+    }
+
+    /// Notes when and how often the key was used. Of both the policy has one, as in Redis.
+    fn note_use(&self, call: &Call<'_, '_>) {
+        let (uses, key) = (&call.server.key_uses, call.args[1]);
+        let (physical, now_s) = (call.txn.physical(call.db()), Server::use_time_s(call.txn));
+        match (uses.is_counting(), self.idle_s, self.frequency) {
+            (true, _, Some(count)) => uses.set_count(physical, key, now_s, count),
+            (false, Some(idle_s), _) => uses.set_idle_s(physical, key, now_s, idle_s),
+            _ => call.note_use(call.db(), key),
+        }
     }
 }
 
@@ -88,6 +99,7 @@ fn restore(call: &mut Call<'_, '_>) -> Outcome {
         }
     } else {
         types::save(call.txn, &mut entry, &value, expiry_ms)?;
+        options.note_use(call);
         call.changed(1, EventClass::GENERIC, "restore");
     }
     call.reply.status(b"OK");

@@ -133,6 +133,7 @@ fn copy_to(call: &mut Call<'_, '_>, from: &Entry, db: u16, key: &[u8], replaces:
         return Ok(false);
     }
     types::delete_key(call.txn, &mut to)?;
+    call.note_use(db, key);
     let expiry_ms = from.record().and_then(Record::expiry_ms);
     types::copy(call.txn, from, &mut to, expiry_ms)?;
     Ok(true)

@@ -3,6 +3,7 @@
 use super::Family;
 use crate::call::Call;
 use crate::failure::Outcome;
+use crate::server::Server;
 use esker_redis_store::types;
 use esker_redis_store::{Kind, Record};
 use esker_resp::integer::parse_integer;
@@ -45,30 +46,46 @@ fn references(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Reads are not noted, since nothing is evicted: a key always counts as just used.
+/// For how many seconds the key has not been used.
 fn idle_time(call: &mut Call<'_, '_>) -> Outcome {
-    if record(call)?.is_some() {
-        call.reply.integer(0);
+    if record(call)?.is_none() {
+        return Ok(());
     }
+    if call.server.key_uses.is_counting() {
+        return Err("ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
+                    switching between policies at runtime LRU and LFU data will take some time to adjust."
+            .into());
+    }
+    let idle_s = call.idle_s(call.args[2]);
+    call.reply.integer(idle_s.into());
     Ok(())
 }
 
+/// The logarithmic counter of the key's uses.
 fn frequency(call: &mut Call<'_, '_>) -> Outcome {
-    match record(call)? {
-        None => Ok(()),
-        Some(_) => Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
-                        note that when switching between policies at runtime LRU and LFU data will take some \
-                        time to adjust."
-            .into()),
+    if record(call)?.is_none() {
+        return Ok(());
     }
+    let uses = &call.server.key_uses;
+    if !uses.is_counting() {
+        return Err(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note \
+                    that when switching between policies at runtime LRU and LFU data will take some time to \
+                    adjust."
+                .into(),
+        );
+    }
+    let count = uses.count(call.txn.physical(call.db()), call.args[2], Server::use_time_s(call.txn));
+    call.reply.integer(count.into());
+    Ok(())
 }
 
 fn help(call: &mut Call<'_, '_>) -> Outcome {
     const LINES: [&str; 6] = [
         "OBJECT <subcommand> <key>, with one of these subcommands:",
         "ENCODING: the word by which Redis names the way the value is stored.",
-        "FREQ: an error, since the frequency of use is not counted.",
-        "IDLETIME: 0, since the time of use is not noted.",
+        "FREQ: the logarithmic counter of uses, under an LFU policy.",
+        "IDLETIME: seconds since the last use, unless an LFU policy is selected.",
         "REFCOUNT: the number of references to the value.",
         "HELP: this text.",
     ];

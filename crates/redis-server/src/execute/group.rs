@@ -9,7 +9,7 @@
 use super::requests::Requests;
 use super::stripes::Waited;
 use super::transaction;
-use crate::call::Call;
+use crate::call::{Call, note_uses};
 use crate::checks;
 use crate::command_kinds::CommandKind;
 use crate::commands::{self, Handler};
@@ -573,6 +573,7 @@ impl<'s> Executor<'s> {
         let (start, protocol) = (out.len(), session.protocol);
         let beginning = self.observer.beginning();
         self.observer.executing(session, command, arguments);
+        note_uses(self.server, &self.txn, session.db, command, arguments, &mut self.keys);
         let mut call = Call {
             command,
             args: arguments,

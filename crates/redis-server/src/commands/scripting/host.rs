@@ -1,7 +1,7 @@
 //! The server as a running script sees it: commands of `redis.call` over the transaction of the script.
 
 use super::log;
-use crate::call::Call;
+use crate::call::{Call, note_uses};
 use crate::checks::{self, is_replicated};
 use crate::command_kinds::CommandKind;
 use crate::commands::{self, Handler};
@@ -129,6 +129,7 @@ impl Host for ScriptHost<'_, '_> {
             tracking.script_reads |= command.flags().contains(CommandFlags::READONLY);
         }
         let beginning = self.observer.beginning_now();
+        note_uses(self.server, self.txn, self.session.db, command, arguments, &mut self.keys);
         let mut call = Call {
             command,
             args: arguments,
