@@ -6,7 +6,8 @@ mod common;
 
 use common::TestServer;
 use common::sockets::while_served;
-use esker_redis_testkit::{Client, Server};
+use esker_redis_testkit::{Client, ExpectKind, Server};
+use esker_resp::value::Value;
 
 const MIB: usize = 1 << 20;
 
@@ -67,5 +68,26 @@ fn strings_are_as_long_as_the_limit_allows() {
         ] {
             check(&mut both, line);
         }
+    });
+}
+
+/// Groups that the slow lane has executed.
+fn slow_groups(client: &mut Client) -> u64 {
+    let told = String::from_utf8(client.words("INFO esker").bulk()).expect("text");
+    let line = told.lines().find_map(|line| line.strip_prefix("esker_slow_groups:"));
+    line.and_then(|count| count.parse().ok()).expect("a count")
+}
+
+#[test]
+fn a_large_request_is_left_to_a_thread_that_may_wait() {
+    let server = TestServer::new("string-large-request");
+    while_served(&server, 2, |address| {
+        let mut client = Client::connect(address);
+        client.call(&[b"SET", b"k", &vec![b'x'; MIB]]);
+        let before = slow_groups(&mut client);
+        client.call(&[b"SET", b"k", &vec![b'x'; 5 * MIB]]);
+        assert_eq!(client.raw(), b"+OK\r\n");
+        assert_eq!(slow_groups(&mut client), before + 1);
+        assert_eq!(client.words("STRLEN k"), Value::Integer(5 * MIB as i64));
     });
 }

@@ -15,6 +15,11 @@ const REQUESTS_AHEAD: usize = 1024;
 /// Bytes of requests that are parsed ahead, one request more.
 const BYTES_AHEAD: usize = 1 << 20;
 
+/// Bytes of requests ahead beyond which a thread that serves other clients leaves them to one that may wait:
+/// copying them takes it milliseconds, and memory that is touched first some ten times as long. Only a request
+/// of three MiB or more makes them so many.
+const RESIDENT_BYTES: usize = 4 << 20;
+
 #[derive(Clone, Copy, Debug)]
 struct Request {
     /// Its places.
@@ -90,6 +95,11 @@ impl Requests {
     /// Bytes of requests that are parsed ahead.
     fn bytes_ahead(&self) -> usize {
         self.parsed_bytes - self.executed_bytes
+    }
+
+    /// Whether the requests ahead are too large for a thread that serves other clients.
+    pub(crate) fn are_large(&self) -> bool {
+        self.bytes_ahead() > RESIDENT_BYTES
     }
 
     /// The error behind the requests, once they are executed.
@@ -173,6 +183,14 @@ mod tests {
         requests.input().extend_from_slice(text);
         assert!(requests.parse(&Limits::default()));
         requests
+    }
+
+    #[test]
+    fn one_large_request_makes_requests_large() {
+        let set =
+            |bytes: usize| format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${bytes}\r\n{}\r\n", "x".repeat(bytes));
+        assert!(!requests(set(100_000).repeat(100).as_bytes()).are_large());
+        assert!(requests([set(10), set(RESIDENT_BYTES)].concat().as_bytes()).are_large());
     }
 
     #[test]

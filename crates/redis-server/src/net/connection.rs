@@ -56,6 +56,10 @@ impl Work {
                 self.end = End::Done;
                 break;
             }
+            if mode == Mode::Resident && self.requests.are_large() {
+                self.end = End::MustWait;
+                break;
+            }
             self.end = executor.run(&mut self.session, &mut self.requests, &mut self.out, mode);
             if self.end != End::Done || mode == Mode::Waiting {
                 break;
