@@ -1,10 +1,10 @@
 //! Times of use: a table of fixed size that says when a key was used last, and how often under an LFU policy.
 //!
-//! Keys are more than memory, so no key has an entry of its own. A key has two places in one cache line, chosen
-//! by its hash, and each use writes the time into both; the older of the two is the time of its last use.
-//! Other keys that share a place can only make it newer. So, with one exception, what holds:
-//! * UT1. A key never counts as idle for longer than it is. The exception is a key that shares a place with one
-//!   that `RESTORE IDLETIME` made older.
+//! Keys may be more than fit memory, so none has an entry of its own. A key has two places in one cache line,
+//! chosen by its hash, and each use writes the time into both; the older of the two is the time of its last
+//! use. Other keys that share a place can only make it newer. So, with one exception, what holds:
+//! * UT1. A key never counts as idle for longer than it is. The exception is a key that shares a place with
+//!   one that `RESTORE IDLETIME` made older.
 //! * UT2. A key that was not used since the start counts as used at the start, as what Redis has loaded does.
 
 use esker_redis_store::layout::PhysicalDb;
@@ -19,8 +19,8 @@ const PLACES_OF_A_LINE: usize = 64 / size_of::<u32>();
 /// Lines of a part of the table, which is 64 KiB and made when a key first needs it.
 const LINES_OF_A_PART: usize = 1 << 10;
 
-/// Parts of the table, 8 MiB in all. Of `N` keys that were used after a key both of its places are among theirs
-/// with a probability of about `(1 - e^(-N / 2^20))^2`: of 100,000 keys it is 0.8 %, of a million 38 %.
+/// Parts of the table, 8 MiB in all. Of `N` keys that were used after a key both of its places are among
+/// theirs with a probability of about `(1 - e^(-N / 2^20))^2`: of 100,000 keys 0.8 %, of a million 38 %.
 const PARTS: usize = 1 << 7;
 
 /// What Redis gives a new key as its counter of uses.

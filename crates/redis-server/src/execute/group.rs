@@ -570,8 +570,7 @@ impl<'s> Executor<'s> {
         mode: Mode,
         calling: Calling<'_>,
     ) -> Step {
-        let (start, protocol) = (out.len(), session.protocol);
-        let beginning = self.observer.beginning();
+        let (start, protocol, beginning) = (out.len(), session.protocol, self.observer.beginning());
         self.observer.executing(session, command, arguments);
         note_uses(self.server, &self.txn, session.db, command, arguments, &mut self.keys);
         let mut call = Call {

@@ -16,8 +16,8 @@ const REQUESTS_AHEAD: usize = 1024;
 const BYTES_AHEAD: usize = 1 << 20;
 
 /// Bytes of requests ahead beyond which a thread that serves other clients leaves them to one that may wait:
-/// copying them takes it milliseconds, and memory that is touched first some ten times as long. Only a request
-/// of three MiB or more makes them so many.
+/// copying them takes it milliseconds, and memory that is touched first some ten times as long. Only a
+/// request of three MiB or more makes them so many.
 const RESIDENT_BYTES: usize = 4 << 20;
 
 #[derive(Clone, Copy, Debug)]
