@@ -4,7 +4,8 @@
 //! a served command changes is served in the same loop: a chain of moves needs no recursion. A command that
 //! has to wait for a device or for a stall is left to a thread that may wait.
 
-use super::group::{Calling, Executor, Mode, Step, pause};
+use super::calling::Calling;
+use super::group::{Executor, Mode, Step, pause};
 use crate::commands;
 use crate::failure::engine_error_text;
 use crate::session::Session;
