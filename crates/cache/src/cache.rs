@@ -220,9 +220,16 @@ impl<V: Charge + Clone> BlockCache<V> {
     /// A block larger than the budget is not cached; `value` is returned as it is.
     pub fn insert(&self, key: CacheKey, value: V, kind: BlockKind, admission: Admission) -> V {
         if self.full_notification.is_armed() && self.is_full_for(self.charge_of(&value)) {
-            self.full_notification.fire();
+            self.notify_full();
         }
         self.enter(key, value, kind, admission, false)
+    }
+
+    /// Fires the full notification if it is armed. Called without any lock of the cache.
+    pub(crate) fn notify_full(&self) {
+        if self.full_notification.is_armed() {
+            self.full_notification.fire();
+        }
     }
 
     fn charge_of(&self, value: &V) -> usize {
@@ -301,7 +308,7 @@ impl<V: Charge + Clone> BlockCache<V> {
 
     /// Whether `bytes` more need an eviction. False while a lowered capacity is exceeded: insertions enforce
     /// it.
-    fn is_full_for(&self, bytes: usize) -> bool {
+    pub(crate) fn is_full_for(&self, bytes: usize) -> bool {
         let (used, capacity) = (self.used_bytes(), self.capacity_bytes());
         used <= capacity && used.saturating_add(bytes) > capacity
     }
@@ -473,7 +480,7 @@ impl<V: Charge + Clone> BlockCache<V> {
         self.counted[stripe].shortcut_hits[kind as usize].fetch_add(count, Ordering::Relaxed);
     }
 
-    fn scan_share_of_a_shard(&self) -> usize {
+    pub(crate) fn scan_share_of_a_shard(&self) -> usize {
         self.capacity_bytes() / (100 * self.shards.len()) * self.scan_percent
     }
 }

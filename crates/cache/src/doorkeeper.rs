@@ -33,6 +33,10 @@ pub(crate) const BYTES_AN_ENTRY: usize = MOST_PLACES_AN_ENTRY * size_of::<u16>()
 /// the time where blocks differ in size.
 const MOST_PLACES_AN_ENTRY: usize = 4;
 
+/// The scans' doorkeeper remembers half as many blocks as that of lookups: scans may take less than half of
+/// the cache ([`crate::DEFAULT_SCAN_PERCENT`]), so what they were refused longer ago would not stay anyway.
+pub(crate) const SCAN_DIVISOR: usize = 2;
+
 #[derive(Debug, Default)]
 pub(crate) struct Doorkeeper {
     /// By hash; 0 for a free place.

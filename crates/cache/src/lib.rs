@@ -12,7 +12,7 @@
 //!
 //! | kind | what it evicts | a hit writes to | bytes an entry |
 //! |---|---|---|---|
-//! | `slots` | by CLOCK behind a doorkeeper; hits by shortcuts | a slot, no lock | 88, and 8 a block of open
+//! | `slots` | by CLOCK behind a doorkeeper; hits by shortcuts | a slot, no lock | 92, and 8 a block of open
 //! tables |
 //! | `clock` | by CLOCK | one byte of its bucket | 80 |
 //! | `s3-fifo` | what was not used twice, by the library `quick_cache` | a counter of its entry | 258 |
@@ -51,7 +51,8 @@
 //! # Admission
 //! A full cache of the kind `slots` admits a lookup's data block when it was loaded twice within a short
 //! while ([`doorkeeper`]). So blocks that are used once do not cost the eviction of others. Blocks of other
-//! kinds and of scans, and large ones, are admitted at once. The other policies have no such filter.
+//! kinds and large ones are admitted at once. Scans ask before they insert ([`scan_admission`]); what they
+//! insert is admitted. The other policies have no such filter.
 //!
 //! # Rejected
 //! * An exact LRU list as the default: every hit writes to the neighbours in the list, three cache lines
@@ -76,10 +77,10 @@
 //! ([`Charge::take_use`]). Hits are reported to it ([`BlockCache::count_shortcut_hits`]). Shortcuts are for
 //! kinds with [`CacheKind::has_shortcuts`] only.
 //!
-//! Map: [`entry`] defines keys and charges, [`doorkeeper`] is the admission filter, `warming` inserts blocks
-//! in place of others, [`numbers`] identifies tables, [`kind`] lists the kinds; `policy` has the policies,
-//! one file each, `shard` counts, [`cache`] is the whole, `full_notification` notifies when it is full,
-//! [`stats`] are its counters.
+//! Map: [`entry`] defines keys and charges, [`doorkeeper`] is the admission filter, `scan_admission` that of
+//! scans, `warming` inserts blocks in place of others, [`numbers`] identifies tables, [`kind`] lists the
+//! kinds; `policy` has the policies, one file each, `shard` counts, [`cache`] is the whole,
+//! `full_notification` notifies when it is full, [`stats`] are its counters.
 
 #![forbid(unsafe_code)]
 
@@ -91,6 +92,7 @@ pub mod kind;
 mod number_allocator;
 pub mod numbers;
 mod policy;
+mod scan_admission;
 mod shard;
 pub mod stats;
 mod warming;

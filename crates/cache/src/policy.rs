@@ -193,7 +193,11 @@ pub(crate) const fn overhead_bytes(kind: CacheKind) -> usize {
     COUNTERS
         + match kind {
             // The table is 3/8 to 3/4 full.
-            CacheKind::Slots => 2 * table::BUCKET_BYTES + doorkeeper::BYTES_AN_ENTRY,
+            CacheKind::Slots => {
+                2 * table::BUCKET_BYTES
+                    + doorkeeper::BYTES_AN_ENTRY
+                    + doorkeeper::BYTES_AN_ENTRY / doorkeeper::SCAN_DIVISOR
+            }
             CacheKind::Clock => 2 * table::BUCKET_BYTES,
             CacheKind::Lru { .. } => reference::lru::OVERHEAD_BYTES,
             CacheKind::Lfu => reference::lfu::OVERHEAD_BYTES,

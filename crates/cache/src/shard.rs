@@ -1,6 +1,6 @@
 //! One shard of the cache: a policy, its doorkeeper and the counters, without any locking.
 
-use crate::doorkeeper::Doorkeeper;
+use crate::doorkeeper::{Doorkeeper, SCAN_DIVISOR};
 use crate::entry::{Admission, BlockKind, CacheKey, Charge};
 use crate::kind::CacheKind;
 use crate::policy::{Entry, Policy, ShouldRemove, hash_of};
@@ -13,6 +13,8 @@ pub(crate) struct Shard<V> {
     policy: Policy<V>,
     /// `None` if the kind has none.
     doorkeeper: Option<Doorkeeper>,
+    /// That of scans (SD3), for the kinds that have one.
+    scan_doorkeeper: Doorkeeper,
     /// The block that the doorkeeper rejected last. Resident, but not known to the policy.
     candidate: Option<Entry<V>>,
     /// By the number of the block kind. Plain numbers: every writer holds the shard's lock.
@@ -28,6 +30,7 @@ impl<V: Charge + Clone> Shard<V> {
         Shard {
             policy: Policy::new(kind, clock),
             doorkeeper: kind.has_doorkeeper().then(Doorkeeper::default),
+            scan_doorkeeper: Doorkeeper::default(),
             candidate: None,
             kinds: Default::default(),
             duplicate_loads: 0,
@@ -108,6 +111,13 @@ impl<V: Charge + Clone> Shard<V> {
         let residents = self.len();
         // An empty shard admits every block: room is made in other shards.
         residents == 0 || self.doorkeeper.as_mut().is_none_or(|doorkeeper| doorkeeper.admit(hash, residents))
+    }
+
+    /// Whether a full cache keeps a scan's data block (SD2); a refused one is counted.
+    pub(crate) fn admits_scanned(&mut self, hash: u64) -> bool {
+        let is_admitted = self.scan_doorkeeper.admit(hash, self.len() / SCAN_DIVISOR);
+        self.not_admitted += u64::from(!is_admitted);
+        is_admitted
     }
 
     /// Empties the candidate's place: a used one is admitted, another rejected; returns the latter's charge.

@@ -63,7 +63,7 @@ pub struct CacheStats {
     pub duplicate_loads: u64,
     /// Blocks not cached because they are larger than the budget, or than the scans' share.
     pub declined: u64,
-    /// Lookups' data blocks that a full cache's doorkeeper rejected; also inserts and evictions.
+    /// Data blocks that a full cache's doorkeepers rejected; those of lookups are also inserts and evictions.
     pub not_admitted: u64,
     /// Blocks inserted by cache warming in place of others that are about to leave; also inserts.
     pub warm_inserts: u64,

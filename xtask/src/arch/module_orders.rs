@@ -62,7 +62,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-cache",
-        "doorkeeper entry full_notification kind number_allocator policy stats shard cache numbers warming",
+        "doorkeeper entry full_notification kind number_allocator policy stats shard cache numbers warming scan_admission",
     ),
     Order {
         package: "esker-memtable",
