@@ -7,7 +7,9 @@
 //!
 //! # Where blocks come from
 //! * [`ReadPurpose::Point`] and [`ReadPurpose::Scan`] use the cache; blocks of scans cannot evict those of
-//!   lookups. Uncached blocks are read one by one at first and in growing windows as the walk goes on.
+//!   lookups. Uncached blocks are read one by one at first and in growing windows as the walk goes on, in
+//!   either direction. What the cache would not keep of a scan (SD1, SD2) is decoded into a buffer of the
+//!   cursor, or walked over in the window: it takes no memory of the cache, and evicts nothing.
 //! * [`ReadPurpose::Observed`] reads as a scan does and notes where each block was (OR1).
 //! * [`ReadPurpose::Compaction`] does not fill the cache: it reads each block once, 64 KiB at a time into a
 //!   buffer of its own, and uncompressed blocks are decoded in place. A job's cursor reports for each block
@@ -19,17 +21,17 @@
 //! # Safety argument
 //! [`BlockCursor`] points into the block that `pinned` keeps: a shared block, whose memory neither moves nor
 //! changes while it is counted; or the table's mapped file (MP2); or the buffers of `read_ahead`, `unpacked`
-//! and `waiting`, whose memory does not move with the cursor and is changed by [`TableCursor::enter`] only,
-//! which closes the block cursor first. `enter` is also the only function that replaces `pinned`.
+//! and `waiting`, whose memory does not move with the cursor and is changed by [`TableCursor::enter`] and
+//! what it calls only, which closes the block cursor first. Nothing else replaces `pinned`.
 
 use crate::block::cursor::BlockCursor;
-use crate::block::{BlockBytes, BlockRef};
+use crate::block::{Block, BlockBytes, BlockRef};
 use crate::index::BlockIndex;
 use crate::input_residency::{InputReading, ScratchFiles};
 use crate::load::{unpack, verify_numbered};
 use crate::lookup::prefetch_slots;
 use crate::observed_reads::{BlockOrigin, note};
-use crate::read_ahead::ReadAhead;
+use crate::read_ahead::{ReadAhead, Walk};
 use crate::simd::{Kernel, with_kernel};
 use crate::table::Table;
 use crate::waiting_block::WaitingBlock;
@@ -39,6 +41,9 @@ use esker_codec::id;
 use esker_env::MemoryHolding;
 use esker_iter::{BoundOrder, Cursor};
 use std::sync::Arc;
+
+/// A larger block of a scan is decoded into memory of its own, which is counted where it is cached.
+const LARGEST_OWN_BYTES: usize = 64 << 10;
 
 /// What a cursor is for; decides how it uses the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +120,11 @@ impl Table {
 #[inline(always)]
 fn attached(table: &Option<Arc<Table>>) -> &Arc<Table> {
     table.as_ref().expect("a cursor moves only in a table")
+}
+
+/// Whether a block that was read, and takes `bytes` in memory, goes into the cache (SD1, SD2).
+fn is_kept(table: &Table, purpose: ReadPurpose, number: usize, bytes: usize) -> bool {
+    purpose == ReadPurpose::Point || table.cache.admits_scanned(&table.cache_key(number), bytes)
 }
 
 impl TableCursor {
@@ -260,7 +270,7 @@ impl TableCursor {
                 Some(block) if self.prepared == number => block,
                 _ => match attached(&self.table).cached_block(number, self.purpose.admission()) {
                     Some(block) => block,
-                    None => self.load(number)?,
+                    None => return self.enter_unread(number),
                 },
             };
             // SAFETY: `pinned` keeps the block until the position is closed.
@@ -276,13 +286,10 @@ impl TableCursor {
         if self.purpose == ReadPurpose::Compaction {
             return self.enter_in_place(number);
         }
-        let block = match attached(&self.table).cached_block_observed(number, self.purpose.admission()) {
-            Some(block) => block,
-            None => self.load(number)?,
-        };
-        // SAFETY: `pinned` keeps the block until the position is closed.
-        unsafe { self.position.open(block.contents()) };
-        self.pinned = Some(block);
+        match attached(&self.table).cached_block_observed(number, self.purpose.admission()) {
+            Some(block) => self.hold(block, number),
+            None => self.enter_unread(number)?,
+        }
         Ok(())
     }
 
@@ -305,24 +312,62 @@ impl TableCursor {
         Ok(true)
     }
 
-    /// Loads an uncached block: alone, or with the following ones if the walk came from the block before.
+    /// Enters a block that is not in memory: read alone, or with its neighbours if the walk came from there.
     #[cold]
-    fn load(&mut self, number: usize) -> Result<BlockRef> {
-        let admission = self.purpose.admission();
-        let goes_on = self.read_ahead.continues_at(number) || self.read_ahead.holds(number);
-        if !goes_on {
-            self.read_ahead.note(number);
-            return attached(&self.table).load_block(number, admission);
+    fn enter_unread(&mut self, number: usize) -> Result<()> {
+        let table = &**attached(&self.table);
+        // `number` of the cursor is still that of the block that the walk has left.
+        let walk = Walk::between(self.number, number);
+        table.cache.count_miss(BlockKind::Data);
+        if !(self.read_ahead.goes_on(walk, number) || self.read_ahead.holds(number)) {
+            self.read_ahead.note(walk, number);
+            let block = table.read_block(number)?;
+            let is_kept = is_kept(table, self.purpose, number, block.memory_bytes());
+            let admission = self.purpose.admission();
+            let block = if is_kept { table.admit(block, number, admission) } else { block };
+            self.hold(block, number);
+            return Ok(());
         }
-        attached(&self.table).cache.count_miss(BlockKind::Data);
-        let place = attached(&self.table).place(number)?;
+        let place = table.place(number)?;
         note(BlockOrigin::File { bytes: place.end - place.start });
-        let offset = place.start;
-        let image = self.read_ahead.image(attached(&self.table), number)?;
-        let block = attached(&self.table).copied_from_image(image, offset, number);
-        let block = block.map_err(|error| attached(&self.table).decode_error_at(error, offset))?;
-        self.read_ahead.free_if_passed(number);
-        Ok(attached(&self.table).admit(block, number, admission))
+        self.read_ahead.read(walk, table, number)?;
+        let image = self.read_ahead.image_of(number);
+        let read = verify_numbered(image, table.uid, place.start, number);
+        let header = read.map_err(|error| table.decode_error_at(error, place.start))?;
+        let bytes = Block::memory_bytes_of(header.raw_len as usize);
+        if bytes > LARGEST_OWN_BYTES || is_kept(table, self.purpose, number, bytes) {
+            let block = table.unpacked(&header, image);
+            let block = block.map_err(|error| table.decode_error_at(error, place.start))?;
+            let block = table.admit(block, number, self.purpose.admission());
+            self.read_ahead.free_if_passed(walk, number);
+            self.hold(block, number);
+            return Ok(());
+        }
+        // An uncompressed block is copied all the same if its image is freed now.
+        let is_in_place = header.codec_id == id::NONE && !self.read_ahead.frees_at(walk, number);
+        let block = if is_in_place {
+            BlockBytes::from_bytes(image)
+        } else {
+            self.unpacked.resize(BlockBytes::memory_len(header.raw_len as usize), 0);
+            unpack(&header, image, table.dictionary.as_ref(), &mut self.unpacked)
+                .and_then(|()| BlockBytes::from_bytes(&self.unpacked))
+        };
+        let block = block.map_err(|error| table.decode_error_at(error, place.start))?;
+        // SAFETY: the buffers are changed by `enter` only, which closes the position first; and below, the
+        // image if the block does not lie in it.
+        unsafe { self.position.open(block) };
+        self.read_ahead.free_if_passed(walk, number);
+        self.pinned = None;
+        self.number = number;
+        Ok(())
+    }
+
+    /// Enters a block that is shared, or could be.
+    fn hold(&mut self, block: BlockRef, number: usize) {
+        // SAFETY: `pinned` keeps the block until the position is closed.
+        unsafe { self.position.open(block.contents()) };
+        self.pinned = Some(block);
+        self.number = number;
     }
 
     /// Enters a block for a job: in the cache, or in the cursor's own buffers.

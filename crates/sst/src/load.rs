@@ -219,7 +219,7 @@ impl Table {
         self.unpacked(&header, image)
     }
 
-    fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<BlockRef, DecodeError> {
+    pub(crate) fn unpacked(&self, header: &BlockHeader, image: &[u8]) -> Result<BlockRef, DecodeError> {
         if header.codec_id == id::NONE {
             // An uncompressed block could have been read without this copy.
             self.expects_raw_blocks.store(true, Ordering::Relaxed);

@@ -6,8 +6,11 @@
 //! full window.
 //!
 //! Where reads can overlap ([`esker_env::reads`]), the next window is requested as soon as the present one
-//! has arrived. A job takes cached blocks from the cache, so its windows begin with uncached ones. A walk
-//! that stops early wastes at most one window, no larger than all it read before.
+//! has arrived, once windows are full. A job takes cached blocks from the cache, so its windows begin with
+//! uncached ones. A walk that stops early wastes at most one window, no larger than all it read before.
+//!
+//! A walk backwards has windows as well, which end with the block that it enters; they are not requested
+//! ahead. A few cached blocks between two windows do not end a walk.
 //!
 //! The windows of all scans together have a share of the memory budget ([`esker_env::MemoryLedger`]): a scan
 //! over thirty runs would otherwise hold sixty mebibytes. Where the share is used up, single blocks are read.
@@ -23,8 +26,10 @@ use std::sync::Arc;
 
 /// First read beyond a single block.
 const MIN_WINDOW_BYTES: u64 = 8 << 10;
-/// Most bytes of one read of a scan, unless a block is larger.
-const MAX_SCAN_WINDOW_BYTES: u64 = 1 << 20;
+/// Most bytes of one read of a scan, unless a block is larger. Two of them, and the block that is decoded,
+/// fit half of a second-level cache of a mebibyte, so what the kernel has copied is still cached when it is
+/// decoded.
+const MAX_SCAN_WINDOW_BYTES: u64 = 128 << 10;
 /// Bytes of one read of a compaction. It has many inputs, each with two windows: those of four inputs and the
 /// writer's buffer fit a second-level cache of a mebibyte, so what the kernel has copied is still cached when
 /// it is walked over. With 256 KiB, and a mebibyte for the writer, a merge of four takes a quarter longer.
@@ -33,6 +38,33 @@ pub(crate) const COMPACTION_WINDOW_BYTES: u64 = 64 << 10;
 const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
 /// A block of more than so many windows is not requested ahead.
 const LARGEST_OVERLAPPED_WINDOWS: u64 = 4;
+/// A walk that passes cached blocks behind a window goes on with the next one, if they are fewer than this
+/// part of the window: else most of what the next one reads may be cached as well.
+const CACHED_GAP_DIVISOR: usize = 8;
+
+/// Where a walk came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Walk {
+    /// From the block before.
+    Forwards,
+    /// From the block behind.
+    Backwards,
+    /// From none beside.
+    Elsewhere,
+}
+
+impl Walk {
+    /// The walk from block `from` to block `to`.
+    pub(crate) fn between(from: usize, to: usize) -> Walk {
+        if from + 1 == to {
+            Walk::Forwards
+        } else if to + 1 == from {
+            Walk::Backwards
+        } else {
+            Walk::Elsewhere
+        }
+    }
+}
 
 /// Consecutive whole blocks that are read at once.
 #[derive(Debug, Default)]
@@ -63,6 +95,16 @@ impl ReadWindow {
         Ok(())
     }
 
+    /// The same up to block `last`, for a walk backwards.
+    fn fill_up_to(&mut self, table: &Table, last: usize, window_bytes: u64) -> Result<()> {
+        let end = table.place(last)?.end;
+        let mut first = last;
+        while first > 0 && table.place(first - 1)?.start + window_bytes >= end {
+            first -= 1;
+        }
+        self.fill(table, first, window_bytes)
+    }
+
     fn start(&self) -> u64 {
         self.offsets.first().copied().unwrap_or(0)
     }
@@ -86,6 +128,8 @@ pub(crate) struct ReadAhead {
     /// Bytes of the next window, if it continues this one.
     window_bytes: u64,
     max_window_bytes: u64,
+    /// Whether the last block that was read alone was reached backwards.
+    came_back: bool,
     /// The window after this one, being read.
     next: Option<(ReadWindow, PendingRead)>,
     /// Memory for the window after the next.
@@ -119,6 +163,7 @@ impl ReadAhead {
             window: ReadWindow::default(),
             window_bytes,
             max_window_bytes,
+            came_back: false,
             next: None,
             spare: Vec::new(),
             held: MemoryHolding::default(),
@@ -156,17 +201,27 @@ impl ReadAhead {
         self.reading.as_ref().map_or(Ok(()), |reading| reading.control.before_read(bytes))
     }
 
-    /// Whether block `number` follows the last read.
-    pub(crate) fn continues_at(&self, number: usize) -> bool {
-        self.window.blocks.end == number && !self.window.blocks.is_empty()
+    /// Whether a walk that came from the block beside `number` goes on where the last read ended, but for a
+    /// few blocks that were cached: fewer than an eighth of that read.
+    pub(crate) fn goes_on(&self, walk: Walk, number: usize) -> bool {
+        let read = &self.window.blocks;
+        let gap = match walk {
+            Walk::Forwards => number.checked_sub(read.end),
+            // The first step back may be the whole walk: the last entry before a key lies there.
+            Walk::Backwards if self.window_bytes == 0 && !self.came_back => None,
+            Walk::Backwards => read.start.checked_sub(number + 1),
+            Walk::Elsewhere => None,
+        };
+        !read.is_empty() && gap.is_some_and(|gap| gap <= read.len().div_ceil(CACHED_GAP_DIVISOR))
     }
 
     pub(crate) fn holds(&self, number: usize) -> bool {
         self.window.blocks.contains(&number)
     }
 
-    /// Records that block `number` was read by other means.
-    pub(crate) fn note(&mut self, number: usize) {
+    /// Records that a walk from there read block `number` by other means.
+    pub(crate) fn note(&mut self, walk: Walk, number: usize) {
+        self.came_back = walk == Walk::Backwards && self.window.blocks.start == number + 1;
         self.window.blocks = number..number + 1;
         self.window_bytes = 0;
         // The buffer is empty; the next read continues behind the block.
@@ -213,26 +268,42 @@ impl ReadAhead {
     /// The file image of block `number`, with at least [`SLACK_BYTES`] behind it. Overwrites images returned
     /// before if the block has to be read.
     pub(crate) fn image(&mut self, table: &Table, number: usize) -> Result<&[u8]> {
-        if !self.holds(number) || self.buffer.is_empty() {
-            self.fill(table, number)?;
-        }
+        self.read(Walk::Forwards, table, number)?;
+        Ok(self.image_of(number))
+    }
+
+    /// Reads block `number`, if the window has it not, with the blocks behind it in the walk's direction.
+    /// Overwrites images returned before.
+    pub(crate) fn read(&mut self, walk: Walk, table: &Table, number: usize) -> Result<()> {
+        if self.holds(number) && !self.buffer.is_empty() { Ok(()) } else { self.fill(walk, table, number) }
+    }
+
+    /// The file image of block `number`, which was [read](ReadAhead::read) last.
+    pub(crate) fn image_of(&self, number: usize) -> &[u8] {
         let (start, at) = (self.window.start(), number - self.window.blocks.start);
         let end = (self.window.offsets[at + 1] - start) as usize + SLACK_BYTES;
-        Ok(&self.buffer[(self.window.offsets[at] - start) as usize..end])
+        &self.buffer[(self.window.offsets[at] - start) as usize..end]
+    }
+
+    /// Whether [`ReadAhead::free_if_passed`] frees the memory when the walk has come to block `number`.
+    pub(crate) fn frees_at(&self, walk: Walk, number: usize) -> bool {
+        let last =
+            if walk == Walk::Backwards { self.window.blocks.start } else { self.window.blocks.end - 1 };
+        number == last && self.next.is_none()
     }
 
     /// Frees the memory once the last block of the window was copied: a cursor that stays open without moving
     /// holds no buffer for each of its runs. The next window takes as long to read as to allocate for.
-    pub(crate) fn free_if_passed(&mut self, number: usize) {
-        if number + 1 == self.window.blocks.end && self.next.is_none() {
+    pub(crate) fn free_if_passed(&mut self, walk: Walk, number: usize) {
+        if self.frees_at(walk, number) {
             (self.buffer, self.spare) = (Vec::new(), Vec::new());
             self.held.release();
         }
     }
 
     #[cold]
-    fn fill(&mut self, table: &Table, number: usize) -> Result<()> {
-        let goes_on = self.continues_at(number);
+    fn fill(&mut self, walk: Walk, table: &Table, number: usize) -> Result<()> {
+        let goes_on = self.goes_on(walk, number);
         self.window.blocks = number..number;
         match self.next.take() {
             Some((next, read)) if next.blocks.contains(&number) => {
@@ -248,7 +319,10 @@ impl ReadAhead {
                     self.window_bytes = self.affordable(table, wanted);
                 }
                 let mut window = std::mem::take(&mut self.window);
-                window.fill(table, number, self.window_bytes)?;
+                match walk {
+                    Walk::Backwards => window.fill_up_to(table, number, self.window_bytes)?,
+                    Walk::Forwards | Walk::Elsewhere => window.fill(table, number, self.window_bytes)?,
+                }
                 let len = window.len();
                 self.before_read(len as u64)?;
                 large_buffer::resize(&mut self.buffer, len);
@@ -262,7 +336,9 @@ impl ReadAhead {
         if self.buffer.len() <= kept_bytes {
             self.buffer.shrink_to(kept_bytes);
         }
-        self.read_next(table)?;
+        if walk == Walk::Forwards {
+            self.read_next(table)?;
+        }
         self.hold_buffers(table);
         Ok(())
     }
@@ -274,7 +350,8 @@ impl ReadAhead {
     fn read_next(&mut self, table: &Table) -> Result<()> {
         let Some(queue) = table.identity.reads() else { return Ok(()) };
         let wanted = self.grown();
-        if wanted < MIN_OVERLAPPED_BYTES {
+        // A scan that ends before its windows are full would have read as much again for nothing.
+        if wanted < self.max_window_bytes {
             return Ok(());
         }
         let Some(first) = self.next_to_read(table)? else { return Ok(()) };

@@ -17,6 +17,7 @@ mod observed_reads;
 mod page_alignment;
 mod paged_filters;
 mod read_modes;
+mod scans_beyond_the_cache;
 mod slots_and_cache;
 mod write_back;
 mod writer_fast_path;

@@ -245,6 +245,11 @@ impl Block {
         &self.bytes
     }
 
+    /// Bytes of memory that a block with a payload of `raw_len` bytes takes.
+    pub(crate) fn memory_bytes_of(raw_len: usize) -> usize {
+        piece_len(BlockBytes::memory_len(raw_len))
+    }
+
     /// Bytes of memory that the block takes.
     #[inline]
     pub fn memory_bytes(&self) -> usize {
