@@ -40,7 +40,7 @@ fn flushes_and_bytes_of_the_log_are_counted_with_their_times() {
     assert_eq!(before.flush_times.count(), 0);
     let (value, power) = ([7; 1000], WriteOptions::default().durability(Durability::Power));
     for number in 0..20_u32 {
-        keyspace.put_with(number.to_be_bytes(), value, &power).expect("written");
+        keyspace.put_with(number.to_be_bytes(), value, power).expect("written");
     }
     let written = database.metrics();
     let grown = written.log.written_bytes - before.log.written_bytes;
