@@ -4,8 +4,8 @@
 //! The sweep flips bits and cuts files at even distances, fills sectors with zeros, exchanges sectors of a
 //! file, deletes files, and exchanges files of one kind. The number of images decides the distances; enough
 //! of them flip each bit and cut at each length. The verdict on each damage is *detected*, a typed error that
-//! names the file, from opening or from the reads that need the damaged bytes; or *harmless*, the same answers
-//! as before. Wrong answers, panics, and errors that name another file or cause are failures.
+//! names the file, from opening or from the reads that need the damaged bytes; or *harmless*, the same
+//! answers as before. Wrong answers, panics, and errors that name another file or cause are failures.
 //!
 //! Each damaged image is verified without being opened as well, which must find whatever the open or a read
 //! found, and repaired into a new directory, which must open and be read without an error; the original stays

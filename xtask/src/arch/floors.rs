@@ -79,6 +79,7 @@ pub(super) const CRATES: &[Crate] = &[
             "src/block.rs",
             "src/block",
             "src/cursor.rs",
+            "src/cursor/enter.rs",
             "src/index.rs",
             "src/index",
             "src/simd.rs",

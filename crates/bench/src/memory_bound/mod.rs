@@ -6,9 +6,9 @@
 //! on, large values, a backup, a merge of everything. A sampler reads the anonymous memory of the process all
 //! the while ([`sampler`]).
 //!
-//! The run fails if a peak is above [`bound_bytes`]. How far what metrics tell differs from the truth is shown
-//! beside it and fails nothing: free pieces of the heap, stacks of threads and structures of open cursors are
-//! in no account. Memory that the process had before it opened the database, and results that a phase holds,
+//! The run fails if a peak is above [`bound_bytes`]. How far what metrics tell differs from the truth is
+//! shown beside it and fails nothing: free pieces of the heap, stacks of threads and structures of open
+//! cursors are in no account. Memory that the process had before it opened the database, and results that a phase holds,
 //! are not the database's.
 
 mod phases;

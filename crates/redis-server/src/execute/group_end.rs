@@ -1,5 +1,5 @@
-//! The end of a group: its batch is written, what it changed is told, and its stripes are freed. A batch that the
-//! engine holds back is tried again by a thread that may wait.
+//! The end of a group: its batch is written, what it changed is told, and its stripes are freed. A batch that
+//! the engine holds back is tried again by a thread that may wait.
 
 use super::group::{Executor, Mode};
 use crate::failure::engine_error_text;

@@ -127,8 +127,8 @@ impl DirNode {
         Arc::make_mut(&mut self.pending).push(change);
     }
 
-    /// Makes the names on the disk the live ones. Changes are applied to both sets of names instead of sharing
-    /// one: the next change of a shared set would copy all names of the directory.
+    /// Makes the names on the disk the live ones. Changes are applied to both sets of names instead of
+    /// sharing one: the next change of a shared set would copy all names of the directory.
     fn sync(&mut self) {
         let durable = Arc::make_mut(&mut self.durable);
         for change in self.pending.iter() {
