@@ -198,7 +198,7 @@ pub(crate) fn note_uses(
     found: &mut Vec<KeyRef>,
 ) {
     let kind = CommandKind::of(command);
-    if !kind.uses_keys {
+    if !kind.uses_keys || !server.key_uses.is_noting() {
         return;
     }
     let (physical, now_s) = (txn.physical(db), Server::use_time_s(txn));

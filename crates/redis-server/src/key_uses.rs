@@ -5,7 +5,11 @@
 //! use. Other keys that share a place can only make it newer. So, with one exception, what holds:
 //! * UT1. A key never counts as idle for longer than it is. The exception is a key that shares a place with
 //!   one that `RESTORE IDLETIME` made older.
-//! * UT2. A key that was not used since the start counts as used at the start, as what Redis has loaded does.
+//! * UT2. A key that was not used since uses are noted counts as used when that began.
+//!
+//! Uses are noted once a client has asked for a time of use or set one, or when an LRU or LFU policy is
+//! selected. Noting them always was tried: the table is larger than what the second-level cache has room for
+//! beside the data, and its misses were a seventh of the processor time of a GET in a pipeline.
 
 use esker_redis_store::layout::PhysicalDb;
 use foldhash::quality::RandomState;
@@ -63,20 +67,40 @@ pub(crate) struct KeyUses {
     /// `lfu-log-factor`.
     log_factor: AtomicU32,
     hasher: RandomState,
-    started_s: u32,
+    /// Whether a policy needs uses to be noted.
+    is_needed: AtomicBool,
+    /// Since when uses are noted, in seconds since 1970.
+    since_s: OnceLock<u32>,
 }
 
 impl KeyUses {
-    /// No key was used since this time, in seconds since 1970.
-    pub(crate) fn new(started_s: u32) -> Self {
+    /// No use is noted yet.
+    pub(crate) fn new() -> Self {
         Self {
             parts: (0..PARTS).map(|_| OnceLock::new()).collect(),
             is_counting: AtomicBool::new(false),
             decay_minutes: AtomicU32::new(1),
             log_factor: AtomicU32::new(10),
             hasher: RandomState::default(),
-            started_s,
+            is_needed: AtomicBool::new(false),
+            since_s: OnceLock::new(),
         }
+    }
+
+    /// Notes uses from now on, in seconds since 1970; since when it does.
+    fn begin(&self, now_s: u32) -> u32 {
+        *self.since_s.get_or_init(|| now_s)
+    }
+
+    /// Whether uses are noted.
+    #[inline]
+    pub(crate) fn is_noting(&self) -> bool {
+        self.since_s.get().is_some() || self.is_needed.load(Ordering::Relaxed)
+    }
+
+    /// An LRU or LFU policy is selected, which needs uses to be noted; or is not any more.
+    pub(crate) fn set_needed(&self, is_needed: bool) {
+        self.is_needed.store(is_needed, Ordering::Relaxed);
     }
 
     /// Whether an LFU policy is selected.
@@ -113,6 +137,10 @@ impl KeyUses {
 
     /// A key is used at this time, in seconds since 1970; `random` decides whether it is counted.
     pub(crate) fn note(&self, db: PhysicalDb, key: &[u8], now_s: u32, random: impl FnOnce() -> u64) {
+        if !self.is_noting() {
+            return;
+        }
+        self.begin(now_s);
         let (part, places) = self.places(db, key);
         if self.is_counting() {
             let counted = self.incremented(self.count_at(part, places, now_s), random());
@@ -131,6 +159,7 @@ impl KeyUses {
 
     /// Sets for how many seconds a key has not been used (UT1).
     pub(crate) fn set_idle_s(&self, db: PhysicalDb, key: &[u8], now_s: u32, idle_s: u32) {
+        self.begin(now_s);
         let (part, places) = self.places(db, key);
         let used_s = now_s.saturating_sub(idle_s).max(1);
         places.iter().for_each(|place| part.seconds[*place].store(used_s, Ordering::Relaxed));
@@ -158,7 +187,7 @@ impl KeyUses {
 
     fn idle_at(&self, part: &Part, place: usize, now_s: u32) -> u32 {
         let used_s = match part.seconds[place].load(Ordering::Relaxed) {
-            0 => self.started_s,
+            0 => self.begin(now_s),
             used_s => used_s,
         };
         now_s.saturating_sub(used_s)
@@ -191,13 +220,36 @@ mod tests {
     const START_S: u32 = 1_000_000;
     const DB: PhysicalDb = PhysicalDb(3);
 
+    fn noting() -> KeyUses {
+        let uses = KeyUses::new();
+        uses.begin(START_S);
+        uses
+    }
+
+    #[test]
+    fn uses_are_noted_once_they_are_asked_for_or_a_policy_needs_them() {
+        let uses = KeyUses::new();
+        uses.note(DB, b"a", START_S, || 0);
+        assert!(!uses.is_noting());
+        // UT2: what is not known counts as used when noting began.
+        assert_eq!(uses.idle_s(DB, b"a", START_S + 50), 0);
+        assert_eq!(uses.idle_s(DB, b"a", START_S + 70), 20);
+        uses.note(DB, b"a", START_S + 80, || 0);
+        assert_eq!(uses.idle_s(DB, b"a", START_S + 90), 10);
+
+        let needed = KeyUses::new();
+        needed.set_needed(true);
+        needed.note(DB, b"a", START_S, || 0);
+        assert_eq!(needed.idle_s(DB, b"a", START_S + 5), 5);
+    }
+
     fn key(number: u32) -> [u8; 4] {
         number.to_le_bytes()
     }
 
     #[test]
     fn idle_time_is_that_since_the_last_use_or_the_start() {
-        let uses = KeyUses::new(START_S);
+        let uses = noting();
         assert_eq!(uses.idle_s(DB, b"a", START_S + 7), 7);
         uses.note(DB, b"a", START_S + 10, || 0);
         assert_eq!(uses.idle_s(DB, b"a", START_S + 10), 0);
@@ -213,7 +265,7 @@ mod tests {
     #[test]
     fn other_keys_make_few_keys_newer_and_none_older() {
         const OLD: u32 = 10_000;
-        let uses = KeyUses::new(START_S);
+        let uses = noting();
         (0..OLD).for_each(|number| uses.note(DB, &key(number), START_S + 100, || 0));
         (OLD..OLD + 100_000).for_each(|number| uses.note(DB, &key(number), START_S + 200, || 0));
         let idle = (0..OLD).map(|number| uses.idle_s(DB, &key(number), START_S + 300));
@@ -231,7 +283,7 @@ mod tests {
 
     #[test]
     fn counters_grow_ever_slower_and_decay() {
-        let uses = KeyUses::new(START_S);
+        let uses = noting();
         uses.set_counting(true);
         uses.note(DB, b"a", START_S, || 0);
         assert_eq!(uses.count(DB, b"a", START_S), FIRST_COUNT);

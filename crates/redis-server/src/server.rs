@@ -157,7 +157,7 @@ impl Server {
             flush_failed: AtomicBool::new(false),
             background: Background::default(),
             key_cursors: KeyCursors::default(),
-            key_uses: KeyUses::new(seconds(started_ms)),
+            key_uses: KeyUses::new(),
             scripting: Scripting::default(),
             tls: ServerTls::default(),
         };

@@ -51,7 +51,11 @@ impl Server {
                 self.observed.slow_log.set_threshold_us(self.config.number(setting.name()));
             }
             "slowlog-max-len" => self.observed.slow_log.set_max_entries(number() as usize),
-            "maxmemory-policy" => self.key_uses.set_counting(setting.value.ends_with(b"-lfu")),
+            "maxmemory-policy" => {
+                let is_lfu = setting.value.ends_with(b"-lfu");
+                self.key_uses.set_counting(is_lfu);
+                self.key_uses.set_needed(is_lfu || setting.value.ends_with(b"-lru"));
+            }
             "lfu-decay-time" => self.key_uses.set_decay_minutes(number() as u32),
             "lfu-log-factor" => self.key_uses.set_log_factor(number() as u32),
             "tracking-table-max-keys" => self.tracking.set_max_keys(number() as usize, &self.clients),
