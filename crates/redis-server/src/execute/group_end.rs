@@ -27,9 +27,9 @@ pub(crate) struct Stall {
 }
 
 impl Executor<'_> {
-    /// After [`End::MustWait`] on a thread that may wait: when the group is worth a further attempt, and how
-    /// long it has been held back by then. `None` if it was not held back. A stall that lasts longer than
-    /// [`STALL_LIMIT`] becomes an error reply.
+    /// After [`MustWait`](super::group::End::MustWait) on a thread that may wait: when the group is worth a
+    /// further attempt, and how long it has been held back by then. `None` if it was not held back. A stall
+    /// that lasts longer than [`STALL_LIMIT`] becomes an error reply.
     pub(crate) fn take_stall(&mut self) -> Option<Stall> {
         let (retry_after, cause) = self.refused.take()?;
         let so_far = std::mem::take(&mut self.stalled) + retry_after;
