@@ -8,8 +8,8 @@
 //!
 //! The run fails if a peak is above [`bound_bytes`]. How far what metrics tell differs from the truth is
 //! shown beside it and fails nothing: free pieces of the heap, stacks of threads and structures of open
-//! cursors are in no account. Memory that the process had before it opened the database, and results that a phase holds,
-//! are not the database's.
+//! cursors are in no account. Memory that the process had before it opened the database, and results that
+//! a phase holds, are not the database's.
 
 mod phases;
 mod sampler;
