@@ -91,8 +91,6 @@ impl CommandKind {
 mod tests {
     use super::*;
 
-    /// A command without a key keeps a group together only if it neither waits nor has an effect that could
-    /// not be taken back with the group.
     #[test]
     fn commands_that_leave_the_time_of_use_are_in_the_table() {
         for name in LEAVES_TIME_OF_USE {
@@ -101,6 +99,8 @@ mod tests {
         }
     }
 
+    /// A command without a key keeps a group together only if it neither waits nor has an effect that could
+    /// not be taken back with the group.
     #[test]
     fn what_shares_a_group_has_keys_or_no_effect() {
         for command in table::all() {

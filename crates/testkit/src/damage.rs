@@ -158,7 +158,7 @@ impl Victim {
             Err(ReadFailure::Wrong(failure)) => return Err(failure),
             Err(ReadFailure::Error(error)) => {
                 let text = error.to_string();
-                let names_other = matches!(damage, Damage::SwapFiles(other) if names(&text, other) || other.ends_with("CURRENT"));
+                let names_other = matches!(damage, Damage::SwapFiles(other) if names(&text, other));
                 // Which segment a file was cannot be known without it: the log says which one it misses.
                 let is_missed = is_log && text.contains("no file is log segment");
                 let named = names(&text, path)
