@@ -136,9 +136,25 @@ pub(crate) fn measure(
         unexplained_puts: slow.unexplained,
         stalls: after.stalls - before.stalls,
         stall_ms: (after.stall_time - before.stall_time).as_millis() as u64,
+        held_back_ms: held_back_ms(&before, &after),
         write_amplification: write_amplification(&before, &store.database.metrics()),
         series,
     })
+}
+
+/// How long writers were stopped and slowed between two moments, by cause.
+fn held_back_ms(before: &esker::metrics::Metrics, after: &esker::metrics::Metrics) -> Vec<(String, u64)> {
+    let earlier = |stall: &esker::metrics::StallCause| {
+        let same = |other: &&esker::metrics::StallCause| {
+            (other.is_stop, other.cause) == (stall.is_stop, stall.cause)
+        };
+        before.stall_causes.iter().find(same).map_or(std::time::Duration::ZERO, |other| other.time)
+    };
+    let named = |stall: &esker::metrics::StallCause| {
+        let kind = if stall.is_stop { "stopped" } else { "slowed" };
+        (format!("{kind} for {}", stall.cause), (stall.time - earlier(stall)).as_millis() as u64)
+    };
+    after.stall_causes.iter().map(named).filter(|(_, ms)| *ms > 0).collect()
 }
 
 /// Bytes of tables written per byte put between two moments, over all keyspaces.

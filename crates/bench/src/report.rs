@@ -150,6 +150,8 @@ pub struct OverwriteRow {
     pub stalls: u64,
     /// Their total duration.
     pub stall_ms: u64,
+    /// How long puts were held back, in milliseconds, by what held them back.
+    pub held_back_ms: Vec<(String, u64)>,
     /// Bytes of tables written per byte put, until drained.
     pub write_amplification: f64,
     /// Each second.
@@ -428,6 +430,11 @@ impl<W: Write, N: Write> Report for Table<W, N> {
             "  worst second {} puts, {:.2} of the mean; waited {} times, {} ms in all",
             row.worst_second_puts, row.worst_second_share, row.stalls, row.stall_ms
         )?;
+        if !row.held_back_ms.is_empty() {
+            let causes: Vec<_> =
+                row.held_back_ms.iter().map(|(cause, ms)| format!("{cause} {ms} ms")).collect();
+            writeln!(self.out, "  held back: {}", causes.join(", "))?;
+        }
         writeln!(
             self.out,
             "  a put, us: p50 {:.2}, p99 {:.2}, p99.9 {:.1}, p99.99 {:.1}, longest {:.0}",
