@@ -11,7 +11,7 @@
 //!
 //! * HO9. A failure here only costs time: the merge or flush continues, and readers open what they need, as
 //!   without warming.
-//! * HO10. A failed job leaves nothing: its identities are dropped with its outputs, and the log worker,
+//! * HO10. A failed job leaves nothing: its identities are dropped with its outputs, and the deletion worker,
 //!   which is requested when it is worth it, removes the blocks under their numbers. Until then they are
 //!   charged, and evicted like other unused blocks.
 

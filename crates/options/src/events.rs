@@ -257,8 +257,10 @@ pub enum FileReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WorkKind {
-    /// Preparing log segments, deleting files, closing tables.
+    /// Preparing log segments, closing tables.
     Log,
+    /// Deleting files. Failures of single files are logged and tried again at the next open.
+    Deletion,
     /// Flushes.
     Flush,
     /// Compactions.

@@ -283,6 +283,11 @@ impl History {
         self.kept.push_back(segment);
     }
 
+    /// Whether any segment is retained.
+    pub(crate) fn keeps_any(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
     /// Removes segments that no hold needs, then the oldest ones over the limit (HS2, HS3).
     pub(crate) fn trim(&mut self) -> Vec<HistorySegment> {
         let mut bytes = self.kept_bytes();

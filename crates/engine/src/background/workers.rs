@@ -13,6 +13,7 @@ use esker_base::planted;
 use esker_base::{Error, Result, Unwinding};
 use esker_options::{Event, WorkKind};
 use esker_strategy::Class;
+use esker_wal::Log;
 use std::time::Duration;
 
 /// [`drain`] checks again after this time without any progress; progress wakes it earlier.
@@ -21,18 +22,19 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(24 * 3600);
 impl BackgroundWork for Store {
     fn look_interval(&self, pool: WorkerPool) -> Option<Duration> {
         match pool {
-            WorkerPool::Log | WorkerPool::Flush => None,
+            WorkerPool::Log | WorkerPool::Deletion | WorkerPool::Flush => None,
             WorkerPool::Compaction | WorkerPool::Urgent => Some(LOOK_INTERVAL),
         }
     }
 
     fn work(&self, pool: WorkerPool) -> Result<bool> {
         let _guard = PanicPoisons(self, Unwinding::watch());
-        if pool != WorkerPool::Log {
+        if !matches!(pool, WorkerPool::Log | WorkerPool::Deletion) {
             self.writing()?;
         }
         let done = match pool {
             WorkerPool::Log => work_on_log(self),
+            WorkerPool::Deletion => Ok(delete_some(self)),
             WorkerPool::Flush => flush_group::flush_some(self),
             WorkerPool::Compaction => compact::compact_some(self, Class::Idle),
             WorkerPool::Urgent => compact::preempt(self),
@@ -46,6 +48,7 @@ impl BackgroundWork for Store {
     fn note_condition(&self, pool: WorkerPool, failure: Option<&Error>) {
         let work = match pool {
             WorkerPool::Log => WorkKind::Log,
+            WorkerPool::Deletion => WorkKind::Deletion,
             WorkerPool::Flush => WorkKind::Flush,
             WorkerPool::Compaction => WorkKind::Compaction,
             WorkerPool::Urgent => WorkKind::UrgentCompaction,
@@ -58,21 +61,22 @@ impl BackgroundWork for Store {
 }
 
 /// One step of the log worker: prepares a log segment ahead of the writers, closes unused tables, shrinks
-/// the cache for open ones, deletes unreferenced files.
+/// the cache for open ones. It deletes nothing itself, but on a full disk, because a writer may be waiting
+/// for the segment ([`crate::state::scheduler`]).
 fn work_on_log(store: &Store) -> Result<bool> {
-    // Deletions first: on a full disk they make room for the segment.
-    store.files.delete_obsolete();
+    if needs_deletion(store) {
+        store.scheduler.request(WorkerPool::Deletion);
+    }
     table_eviction::close_cold_tables(store);
     if store.files.has_untold_bytes() || store.env.memory.has_untold_bytes() {
         memory_arbiter::rebalance_memory(store);
     }
     if let Some(writing) = &store.writing {
-        delete_old_segments(writing);
         let log = &store.writing()?.log;
         if log.needs_preparation() {
             // Evicting comes after the segment that a writer may be waiting for, and is independent of
             // it.
-            let prepared = log.prepare_next().inspect(|_| store.scheduler.announce_progress());
+            let prepared = prepare_segment(store, log).inspect(|_| store.scheduler.announce_progress());
             memory_arbiter::rebalance_memory(store);
             prepared?;
         }
@@ -83,7 +87,33 @@ fn work_on_log(store: &Store) -> Result<bool> {
     }
     memory_arbiter::lend_if_needed(store);
     store.open_readers.warn_of_old();
-    Ok(store.files.has_obsolete())
+    Ok(false)
+}
+
+/// Prepares a log segment; if there is no room for it, once more behind the deletions that may make room.
+fn prepare_segment(store: &Store, log: &Log) -> Result<bool> {
+    match log.prepare_next() {
+        Err(Error::Full(_)) if needs_deletion(store) => {
+            delete_some(store);
+            log.prepare_next()
+        }
+        prepared => prepared,
+    }
+}
+
+/// Whether there is work for the deletion worker.
+fn needs_deletion(store: &Store) -> bool {
+    let of_log = |writing: &Writing| writing.has_old_segments() || writing.log.keeps_history();
+    store.files.has_obsolete() || store.writing.as_ref().is_some_and(of_log)
+}
+
+/// One step of the deletion worker; whether more files became obsolete meanwhile.
+fn delete_some(store: &Store) -> bool {
+    store.files.delete_obsolete();
+    if let Some(writing) = &store.writing {
+        delete_old_segments(writing);
+    }
+    store.files.has_obsolete()
 }
 
 /// Deletes log segments of earlier opens, and those that no consumer needs any more. When it returns they are
@@ -129,7 +159,7 @@ pub fn drain(store: &Store) -> Result<()> {
             !has_debt && !keyspace.jobs.compaction_outcome.is_running()
         })
     })?;
-    // Not left to the log worker: the caller may measure the directory next.
+    // Not left to the deletion worker: the caller may measure the directory next.
     store.files.delete_obsolete();
     delete_old_segments(store.writing()?);
     Ok(())

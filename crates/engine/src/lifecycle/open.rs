@@ -694,12 +694,12 @@ impl Opening {
 fn start_workers(store: &Arc<Store>) -> Result<()> {
     let started = match &store.writing {
         Some(_) => store.scheduler.start(&store.env, store, store.compaction_threads),
-        None => store.scheduler.start_log(&store.env, store),
+        None => store.scheduler.start_for_reading(&store.env, store),
     };
     // Threads that did start hold the store and would keep the directory locked for ever.
     started.inspect_err(|_| store.scheduler.stop())?;
     if store.writing.is_some() {
-        for pool in [WorkerPool::Log, WorkerPool::Flush, WorkerPool::Compaction] {
+        for pool in [WorkerPool::Log, WorkerPool::Deletion, WorkerPool::Flush, WorkerPool::Compaction] {
             store.scheduler.request(pool);
         }
     }

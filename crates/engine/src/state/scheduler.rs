@@ -1,12 +1,13 @@
-//! Background scheduler: four typed worker pools, without sleeps.
+//! Background scheduler: five typed worker pools, without sleeps.
 //!
 //! # The design
-//! A *worker pool* is a kind of work with its own threads. [`WorkerPool::Log`] prepares segments and deletes
-//! files, [`WorkerPool::Flush`] writes memtables to tables, [`WorkerPool::Compaction`] merges tables,
-//! [`WorkerPool::Urgent`] merges when level 0 is about to stop the writers and all compaction threads are
-//! busy with other jobs, and preempts low-priority jobs. Each pool has threads of its own, so that a long
-//! compaction never delays a flush and a long flush never delays the segment that writers wait for. Code that
-//! creates work calls [`Scheduler::request`], which counts it; each thread remembers up to which request it
+//! A *worker pool* is a kind of work with its own threads. [`WorkerPool::Log`] prepares segments,
+//! [`WorkerPool::Deletion`] deletes files, [`WorkerPool::Flush`] writes memtables to tables,
+//! [`WorkerPool::Compaction`] merges tables, [`WorkerPool::Urgent`] merges when level 0 is about to stop the
+//! writers and all compaction threads are busy with other jobs, and preempts low-priority jobs. Each pool has
+//! threads of its own, so that a long compaction never delays a flush, and neither a long flush nor a slow
+//! unlink delays the segment that writers wait for: where a file system discards freed blocks at once, one
+//! unlink may take a tenth of a second. Code that creates work calls [`Scheduler::request`], which counts it; each thread remembers up to which request it
 //! has checked, and stores that *before* it checks. So a request made during a step, or during a check that
 //! finds no work, makes the thread check again, whatever the pool's other threads do, and no request is lost
 //! (BG1).
@@ -71,8 +72,10 @@ const MERGING_STEPS: u8 = 5;
 /// A worker pool: a kind of background work with its own threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerPool {
-    /// Prepares segments, deletes obsolete files, closes cold tables.
+    /// Prepares segments, closes cold tables, moves memory between the block cache and memtables.
     Log,
+    /// Deletes obsolete files, and log segments that nothing needs.
+    Deletion,
     /// Writes memtables to tables.
     Flush,
     /// Merges tables.
@@ -82,14 +85,15 @@ pub enum WorkerPool {
     Urgent,
 }
 
-pub(crate) const WORKER_POOLS: [WorkerPool; 4] =
-    [WorkerPool::Log, WorkerPool::Flush, WorkerPool::Compaction, WorkerPool::Urgent];
+pub(crate) const WORKER_POOLS: [WorkerPool; 5] =
+    [WorkerPool::Log, WorkerPool::Deletion, WorkerPool::Flush, WorkerPool::Compaction, WorkerPool::Urgent];
 
 impl WorkerPool {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             WorkerPool::Log => "log",
+            WorkerPool::Deletion => "deletion",
             WorkerPool::Flush => "flush",
             WorkerPool::Compaction => "compaction",
             WorkerPool::Urgent => "urgent compaction",
@@ -100,6 +104,7 @@ impl WorkerPool {
     pub fn why_writers_wait(self) -> &'static str {
         match self {
             WorkerPool::Log => "a log segment is being prepared",
+            WorkerPool::Deletion => "files are being deleted",
             WorkerPool::Flush => "memtables are being written to tables",
             WorkerPool::Compaction | WorkerPool::Urgent => {
                 "level 0 holds as many runs as it may and is being compacted"
@@ -253,7 +258,7 @@ impl Scheduler {
         work: &Arc<W>,
         compaction_threads: usize,
     ) -> Result<()> {
-        self.start_log(env, work)?;
+        self.start_for_reading(env, work)?;
         let compactions =
             (0..compaction_threads).map(|index| (WorkerPool::Compaction, format!("esker-compact-{index}")));
         let others =
@@ -261,9 +266,12 @@ impl Scheduler {
         self.spawn(env, work, others.into_iter().chain(compactions))
     }
 
-    /// Starts only the log worker, which also closes tables: a read-only database has no other.
-    pub fn start_log<W: BackgroundWork>(self: &Arc<Self>, env: &Env, work: &Arc<W>) -> Result<()> {
-        self.spawn(env, work, [(WorkerPool::Log, "esker-log".to_owned())].into_iter())
+    /// Starts the threads that a read-only database has, too: one closes tables, the other removes blocks of
+    /// closed ones from the cache.
+    pub fn start_for_reading<W: BackgroundWork>(self: &Arc<Self>, env: &Env, work: &Arc<W>) -> Result<()> {
+        let pools =
+            [(WorkerPool::Log, "esker-log".to_owned()), (WorkerPool::Deletion, "esker-delete".to_owned())];
+        self.spawn(env, work, pools.into_iter())
     }
 
     fn spawn<W: BackgroundWork>(

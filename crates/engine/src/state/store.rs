@@ -151,9 +151,17 @@ pub struct Writing {
     pub last_edit: AtomicU64,
     /// Numbers new tables.
     pub tables: TableFactory,
-    /// Segments of earlier opens that are no longer needed. The log worker deletes them, because each
+    /// Segments of earlier opens that are no longer needed. The deletion worker deletes them, because each
     /// deletion takes milliseconds, and opening must not wait for it.
     pub old_segments: Mutex<Option<RecoveryReport>>,
+}
+
+impl Writing {
+    /// Whether there are segments of earlier opens that no thread deletes yet.
+    pub fn has_old_segments(&self) -> bool {
+        // Locked while they are deleted.
+        self.old_segments.try_lock().is_some_and(|report| report.is_some())
+    }
 }
 
 impl std::fmt::Debug for Store {

@@ -2,7 +2,7 @@
 //!
 //! IN3. An install marks the files that no part of the new version refers to, after its edit is durable
 //! ([`TableFiles::retire`], [`TableFiles::retire_large`](super::blob_files)); the drop of the last reference
-//! then hands the path to the log worker, which removes its blocks from the cache, sooner or later (BS5), and
+//! then hands the path to the deletion worker, which removes its blocks from the cache, sooner or later (BS5), and
 //! unlinks it. No directory is synced: a name that reappears after a crash is an orphan, removed at the next
 //! open.
 
@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 pub(super) struct ObsoleteFiles {
     /// Replaced tables, which readers of older versions may hold.
     replaced: Mutex<Vec<Weak<FileIdentity>>>,
-    /// Files that nothing refers to: the log worker deletes them.
+    /// Files that nothing refers to: the deletion worker deletes them.
     unreferenced: Mutex<Vec<PathBuf>>,
     /// Held while files are deleted, so that a caller that waits for the lock finds them gone.
     deleting: Mutex<()>,

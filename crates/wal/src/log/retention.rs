@@ -27,6 +27,12 @@ impl Log {
         self.delete_history(surplus).map(|()| count)
     }
 
+    /// Whether segments are retained for change-stream readers, so that some of them may be surplus.
+    pub fn keeps_history(&self) -> bool {
+        let pool = self.pool.lock();
+        !pool.closed && pool.history.keeps_any()
+    }
+
     pub(super) fn delete_history(&self, surplus: Vec<HistorySegment>) -> Result<()> {
         let mut outcome = Ok(());
         for segment in surplus {

@@ -173,7 +173,7 @@ fn only_compaction_threads_have_lower_priority() {
     let usual = host::lower_thread_priority(0).expect("Linux tells");
     let (scheduler, work) = (Arc::new(Scheduler::new(Background::Threads)), Arc::new(Niceness::default()));
     scheduler.start(&Env::real(), &work, 1).unwrap();
-    for pool in [WorkerPool::Log, WorkerPool::Flush, WorkerPool::Compaction] {
+    for pool in [WorkerPool::Log, WorkerPool::Deletion, WorkerPool::Flush, WorkerPool::Compaction] {
         scheduler.request(pool);
     }
     while work.0.lock().contains(&None) {
