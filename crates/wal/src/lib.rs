@@ -7,8 +7,8 @@
 //!
 //! ```text
 //!   engine, under its writers' lock:  LogWriter::has_room, rotate, append    (writer.rs)
-//!   any thread that needs Power:      Log::sync_up_to                        (log.rs, sync.rs)
-//!   background job:                   Log::prepare_next, release_below       (log.rs, file.rs)
+//!   any thread that needs Power:      Log::sync_up_to                        (log/flush.rs, sync.rs)
+//!   background job:                   Log::prepare_next, release_below       (log.rs, log/*, file.rs)
 //!   open:                             recover, Log::create, Log::delete_old  (recover.rs, scan.rs)
 //!   change-stream readers:            Log::hold, HistoryReader               (history.rs)
 //! ```

@@ -1,5 +1,4 @@
-//! Write-ahead log writer: appends records to the active segment and rotates segments, under the engine's
-//! writers' lock.
+//! Write-ahead log writer: appends records to the active segment, under the engine's writers' lock.
 //!
 //! There is one [`LogWriter`] a database, kept behind the lock that also assigns sequence numbers. So log
 //! offsets, sequence numbers and memtable inserts follow one order (CP1), offsets ascend with sequence
@@ -12,12 +11,6 @@
 //! Through `write` it may fail; then neither cursor nor sequence numbers have moved, the next record takes
 //! the same offset, and since a record is valid only at its own offset no bytes behind that offset are
 //! mistaken for one.
-//!
-//! **Rotation**, in this order: pop a Ready segment; store both copies of its header; store the end record,
-//! which names the new segment, at the old cursor (its bytes are always reserved); switch. In the other order
-//! a process killed between the two would leave an end record that names a segment without a header, and
-//! recovery takes that for damage. Without power loss a reader after the death of this process sees stores to
-//! the page cache in program order, so a compiler fence suffices.
 //!
 //! **Numbers that are not logged.** The engine may write a batch to memtables alone: it takes sequence
 //! numbers and no record ([`LogWriter::skip`]). Before the next record a Mark record says which numbers come
@@ -34,17 +27,21 @@
 
 use crate::file::SegmentFile;
 use crate::history::Hold;
-use crate::log::{END_ROOM, Log, LogOptions, LogStart, PrivateSegment};
+use crate::log::{END_ROOM_BYTES, Log, LogOptions, LogStart};
 use crate::record::{LogPosition, RECORD_HEADER_LEN, RecordHeader, RecordKind, SegmentIdentity, record_len};
-use crate::segment::{DATA_START, HEADER_OFFSETS, SegmentHeader};
+use crate::segment::DATA_START;
 use crate::sync::PendingMark;
 use esker_base::checksum::crc32c;
 use esker_base::planted;
 use esker_base::{Error, LogId, Result, SeqNo};
 use esker_env::Env;
+use rotation::write_header;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, compiler_fence};
+
+mod rotation;
+
+pub use rotation::Rotation;
 
 /// Appends records; guarded by the engine's writers' lock. See the head of this file.
 #[derive(Debug)]
@@ -73,15 +70,6 @@ const SKIP_RECORD_BYTES: u64 = RECORD_HEADER_LEN as u64;
 /// A count of rises that never occurs: the next record carries a mark in any case.
 const MARK_ANEW: u64 = u64::MAX;
 
-/// Result of a rotation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rotation {
-    /// The log continues in this segment.
-    Done(LogId),
-    /// No segment is Ready: release the lock and call [`Log::wait_ready`].
-    NoneReady,
-}
-
 impl Log {
     /// Begins a new life of the log in `dir`, which is created if missing; the first segment is prepared and
     /// active. An existing directory must have a durable name.
@@ -109,7 +97,7 @@ impl LogWriter {
         let mut writer = LogWriter {
             identity: SegmentIdentity::new(start.log_id, first.salt),
             cursor: DATA_START,
-            limit: first.size_bytes - END_ROOM,
+            limit: first.size_bytes - END_ROOM_BYTES,
             segment: first,
             last_seqno: start.last_seqno,
             next_log_id: start.log_id.next(),
@@ -303,96 +291,10 @@ impl LogWriter {
     pub fn grow(&mut self) -> bool {
         let was_shrunk = self.log.set_shrunk(false);
         if was_shrunk {
-            self.limit = self.segment.size_bytes - END_ROOM;
+            self.limit = self.segment.size_bytes - END_ROOM_BYTES;
             self.limit -= if self.has_skipped { SKIP_RECORD_BYTES } else { 0 };
         }
         was_shrunk
-    }
-
-    /// Continues in the next Ready segment. `wall_ms` is the wall clock in milliseconds since 1970.
-    ///
-    /// # Errors
-    /// Only without a mapping: [`Error::Full`] or [`Error::Io`]; the active segment stays.
-    pub fn rotate(&mut self, wall_ms: u64) -> Result<Rotation> {
-        let Some(mut next) = self.log.take_ready() else { return Ok(Rotation::NoneReady) };
-        match self.switch_to(&mut next, wall_ms) {
-            Ok(log_id) => {
-                self.adopt(next, log_id);
-                Ok(Rotation::Done(log_id))
-            }
-            Err(error) => {
-                self.log.give_back(next);
-                Err(error)
-            }
-        }
-    }
-
-    /// Continues in a segment that was prepared for one large record.
-    ///
-    /// # Errors
-    /// As [`LogWriter::rotate`]; the private segment can be tried again or dropped.
-    pub fn rotate_to_private(&mut self, private: &mut PrivateSegment, wall_ms: u64) -> Result<LogId> {
-        let used = || Error::internal("a private log segment was used twice");
-        let mut next = private.take().ok_or_else(used)?;
-        match self.switch_to(&mut next, wall_ms) {
-            Ok(log_id) => {
-                self.adopt(next, log_id);
-                Ok(log_id)
-            }
-            Err(error) => {
-                private.restore(next);
-                Err(error)
-            }
-        }
-    }
-
-    /// Stores the new segment's header, then the end record that leads to it.
-    fn switch_to(&mut self, next: &mut SegmentFile, wall_ms: u64) -> Result<LogId> {
-        // Consumed even if a store fails below: a second attempt needs a greater id, because the two copies
-        // of the header may then be of different attempts and the greater id counts.
-        let log_id = self.next_log_id;
-        self.next_log_id = log_id.next();
-        let header = self.header_for(next, log_id, self.position(), wall_ms);
-        write_header(next, &header)?;
-        compiler_fence(Ordering::SeqCst);
-        let payload = log_id.get().to_le_bytes();
-        let first_seqno = self.last_seqno.plus(1);
-        let pending = self.pending_mark();
-        self.append_record(RecordKind::SegmentEnd, first_seqno, 0, &payload, crc32c(&payload), pending)?;
-        Ok(log_id)
-    }
-
-    fn adopt(&mut self, next: SegmentFile, log_id: LogId) {
-        self.identity = SegmentIdentity::new(log_id, next.salt);
-        self.cursor = DATA_START;
-        self.limit = next.size_bytes - END_ROOM;
-        // The end record that led here and the new header say which number comes next.
-        self.has_skipped = false;
-        self.marked_raises = MARK_ANEW;
-        let closed = std::mem::replace(&mut self.segment, next);
-        self.log.activated(log_id, &self.segment, Some(closed), self.last_seqno.plus(1));
-    }
-
-    fn header_for(
-        &self,
-        segment: &SegmentFile,
-        log_id: LogId,
-        prev_end: LogPosition,
-        wall_ms: u64,
-    ) -> SegmentHeader {
-        SegmentHeader {
-            data_start: DATA_START as u32,
-            db_uuid: self.log.db_uuid,
-            log_id,
-            salt: segment.salt,
-            size_bytes: segment.size_bytes,
-            prev_end,
-            first_seqno: self.last_seqno.plus(1),
-            manifest_edit: self.log.manifest_edit(),
-            boot_id: self.log.boot_id,
-            wall_ms,
-            replaces_upto: LogId(0),
-        }
     }
 
     /// Appends at the cursor; the caller has checked the room.
@@ -447,12 +349,4 @@ impl LogWriter {
             self.position()
         ))
     }
-}
-
-fn write_header(segment: &mut SegmentFile, header: &SegmentHeader) -> Result<()> {
-    let bytes = header.encode();
-    for offset in HEADER_OFFSETS {
-        segment.write(offset, &bytes)?;
-    }
-    Ok(())
 }

@@ -80,6 +80,12 @@ pub(super) const ORDERS: &[Order] = &[
         "batch record segment file scan header_copies history catalog inspect recover salvage sync log \
                   writer",
     ),
+    Order {
+        package: "esker-wal",
+        folder: "log",
+        modules: "options live_segments pool mod prepare release retention flush",
+        closed: &[],
+    },
     tree("esker-blob", "pointer record frame reader writer"),
     tree(
         "esker-sst",

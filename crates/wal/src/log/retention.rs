@@ -18,7 +18,7 @@ impl Log {
         let surplus = {
             let mut pool = self.pool.lock();
             // After the close another process may own the directory.
-            if pool.closed {
+            if pool.is_closed() {
                 return Ok(0);
             }
             pool.history.trim()
@@ -30,17 +30,13 @@ impl Log {
     /// Whether segments are retained for change-stream readers, so that some of them may be surplus.
     pub fn keeps_history(&self) -> bool {
         let pool = self.pool.lock();
-        !pool.closed && pool.history.keeps_any()
+        !pool.is_closed() && pool.history.keeps_any()
     }
 
     pub(super) fn delete_history(&self, surplus: Vec<HistorySegment>) -> Result<()> {
         let mut outcome = Ok(());
         for segment in surplus {
-            let removed = self.fs.remove_file(&segment.path);
-            if removed.is_ok() {
-                self.pool.lock().slots.remove(&segment.slot);
-                self.counters.lock().deleted += 1;
-            }
+            let removed = self.delete_file(segment.slot, &segment.path);
             outcome = outcome.and(removed);
         }
         outcome
@@ -70,13 +66,9 @@ impl Log {
     pub fn locate(&self, after: SeqNo) -> Located {
         let pool = self.pool.lock();
         match pool.history.locate(after) {
-            Located::Nowhere => {}
-            found => return found,
+            Located::Nowhere => pool.live.locate(after),
+            found => found,
         }
-        let followers = pool.live.iter().skip(1).map(|follower| Some(follower.first_seqno)).chain([None]);
-        let mut pairs = pool.live.iter().zip(followers);
-        let found = pairs.find(|(_, follower)| follower.is_none_or(|first| first > after.plus(1)));
-        found.map_or(Located::Nowhere, |(live, _)| Located::live(live.log_id, &live.sync_file))
     }
 
     /// Makes retained segments durable, which a release does not do.
