@@ -86,6 +86,12 @@ pub(super) const ORDERS: &[Order] = &[
         modules: "options live_segments pool mod prepare release retention flush",
         closed: &[],
     },
+    Order {
+        package: "esker-wal",
+        folder: "recover",
+        modules: "mod record_view report chain verdict",
+        closed: &[],
+    },
     tree("esker-blob", "pointer record frame reader writer"),
     tree(
         "esker-sst",
