@@ -256,6 +256,13 @@ pub(super) const ORDERS: &[Order] = &[
         "esker-cli",
         "failure format args log log_lines log_limit output host config_file caller interrupt json records http_client control commands shell shared embedded",
     ),
+    Order {
+        package: "esker-cli",
+        folder: "args",
+        modules: "durability connect global range simulate advise bench changes copies explain generate load ingest inspect \
+                  keyspaces merging options pages point repair serve shell stats strategy top mod experiment over_http honoured",
+        closed: &[],
+    },
     tree(
         "esker-testkit",
         "mod decoders dir directory_image domain failure events kill operators options script oracle follower \
