@@ -172,6 +172,12 @@ pub(super) const ORDERS: &[Order] = &[
         modules: "close history_recovery replay new_keyspace open keyspace",
         closed: &[],
     },
+    Order {
+        package: "esker-engine",
+        folder: "lifecycle/open",
+        modules: "mod directory log manifest stored_options table_files damaged_files assembly clean_reopen writable read_only full_disk",
+        closed: &[],
+    },
     // The facade: what users hold is in `handle`; each feature sees it and the engine, and no other feature.
     tree(
         "esker",

@@ -16,13 +16,14 @@
 //! greater one. Emptying a file instead was rejected: it may be a link to a file of the user's that was being
 //! ingested.
 
-use super::{Assembly, Opening, WritableParts, durable_position};
+use super::Opening;
+use super::assembly::{Assembly, WritableParts};
 use crate::background::quarantine::REPLACEMENT_SUFFIX;
 use esker_base::{Error, FileNumber, KeyspaceId, Result};
 use esker_env::OpenMode;
 use esker_version::{CURRENT_NAME, LEAST_AHEAD_BYTES, NeededFiles, Recovered, Recovery, manifest_name};
 use esker_view::paths;
-use esker_wal::{RecordKind, RecordView, RecoverInput, SMALL_SEGMENT_BYTES};
+use esker_wal::{RecordKind, RecordView, SMALL_SEGMENT_BYTES};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,15 +77,8 @@ impl Opening {
     /// Reads the log and judges it, without applying anything.
     fn scan_log(&self, recovered: &Recovered) -> Result<LogContent> {
         let mut content = LogContent::default();
-        let input = RecoverInput {
-            fs: &*self.env.fs,
-            dir: &paths::wal(&self.dir),
-            db_uuid: recovered.state.uuid,
-            min_log_id: recovered.state.min_log_id,
-            durable: durable_position(&recovered.state),
-            last_manifest_edit: recovered.last_edit,
-            mode: self.options.wal_recovery,
-        };
+        let dir = paths::wal(&self.dir);
+        let input = self.recover_input(&dir, &recovered.state, recovered.last_edit);
         esker_wal::recover(&input, &mut |record| content.add(record))?;
         Ok(content)
     }
