@@ -149,6 +149,12 @@ pub(super) const ORDERS: &[Order] = &[
     },
     Order {
         package: "esker-engine",
+        folder: "state/scheduler",
+        modules: "pool mod worker wait stepped",
+        closed: &[],
+    },
+    Order {
+        package: "esker-engine",
         folder: "state/keyspace",
         modules: "compaction_outcome definition job_state publication tuning mod recent_drops registry",
         closed: &[],

@@ -31,7 +31,7 @@
 //! | `stored_options` | the options of keyspaces, as the manifest has them |
 //! | `table_files`, `damaged_files` | caches and readers; checking that the files are there |
 //! | `assembly` | the store, made of what was found |
-//! | `writable`, `read_only`, `clean_reopen`, `full_disk` | the phases in their order, for each kind of open |
+//! | `writable`, `read_only`, `clean_reopen`, `full_disk` | the phases in order, for each kind of open |
 
 use crate::state::scheduler::Scheduler;
 use crate::state::store::{AdaptKeyspaces, Store};

@@ -1,4 +1,6 @@
+use super::worker::{MERGING_STEPS, RETRY_WAIT, retry_wait};
 use super::*;
+use esker_env::host;
 use std::collections::VecDeque;
 use std::sync::mpsc;
 
