@@ -46,20 +46,26 @@
 //! not walk through a million tombstones behind it.
 
 mod backward;
+mod forward;
 mod operands;
+mod position;
+mod show;
+mod single_version;
 #[cfg(test)]
 mod tests;
+mod tombstone_spans;
 
 use crate::bounds::Bounds;
 use crate::cursor::Cursor;
 use crate::full_merge::FullMerge;
 use crate::key_buffer::KeyBuffer;
-use crate::meaning::{Meaning, check_hidden, meaning, split_expiry};
+use crate::meaning::{check_hidden, split_expiry};
 use crate::range_del::aggregate::RangeDelAggregate;
 use crate::reader::Reader;
-use crate::tombstone_span::{SpanRecorder, TombstoneSpan, TombstoneSpans};
+use crate::tombstone_span::{SpanRecorder, TombstoneSpans};
 use esker_base::expiry::EXPIRY_LEN;
 use esker_base::{Result, SeqNo, Tag};
+use position::VisiblePosition;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -67,36 +73,6 @@ use std::sync::Arc;
 /// over one to four runs 400-900 ns: after as many steps as a seek would have cost, at most half of the work
 /// is wasted.
 const MAX_STEPS: u32 = 32;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum VisiblePosition {
-    Nowhere,
-    OnCursor,
-    /// The cursor is on it, and its value starts with an expiry time.
-    OnExpiring,
-    /// The cursor is on it, and its large value is in the buffer.
-    Fetched,
-    /// The cursor is on it, reached it backwards, and it is the only version of its key.
-    Only,
-    /// In the buffers. The cursor is on the last entry of an earlier key, or is exhausted backwards.
-    Held,
-    /// In the buffers; the cursor is on an older version, on a later key, or exhausted forwards.
-    Merged,
-}
-
-impl VisiblePosition {
-    /// Whether the current entry is in the buffers.
-    #[inline]
-    fn is_buffered(self) -> bool {
-        matches!(self, VisiblePosition::Held | VisiblePosition::Merged)
-    }
-
-    /// Whether the cursor is on the current entry and reached it forwards.
-    #[inline(always)]
-    fn is_on_cursor(self) -> bool {
-        matches!(self, VisiblePosition::OnCursor | VisiblePosition::OnExpiring | VisiblePosition::Fetched)
-    }
-}
 
 /// A cursor over the keys that a reader sees, within bounds.
 ///
@@ -284,21 +260,6 @@ impl<C: Cursor> Visible<C> {
         self.find_forward(is_decided)
     }
 
-    /// Seeks `key`, the first key if `None`; or the end of the tombstone span around it.
-    fn seek_past_span(&mut self, key: Option<&[u8]>) -> Result<()> {
-        if let Some(spans) = &self.spans {
-            let from = key.unwrap_or_default();
-            self.recorder.sought(from);
-            if let Some(span) = spans.span_around(from, self.seqno) {
-                return self.leap_over(&span);
-            }
-        }
-        match key {
-            None => self.cursor.seek_to_first(),
-            Some(key) => self.cursor.seek(key, self.seqno),
-        }
-    }
-
     /// Moves to the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.position = VisiblePosition::Nowhere;
@@ -381,18 +342,6 @@ impl<C: Cursor> Visible<C> {
         self.search_forward(true)
     }
 
-    /// Moves to the following key from one that was in the buffers or was reached backwards.
-    #[inline(never)]
-    fn next_after(&mut self, position: VisiblePosition) -> Result<()> {
-        if position == VisiblePosition::Only {
-            self.key.set(self.cursor.key());
-        }
-        if position != VisiblePosition::Merged {
-            self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
-        }
-        self.search_forward(true)
-    }
-
     /// Moves to the preceding key. There must be a current one.
     #[inline(always)]
     pub fn prev(&mut self) -> Result<()> {
@@ -423,214 +372,6 @@ impl<C: Cursor> Visible<C> {
             self.cursor.seek_before(self.key.as_slice())?;
         }
         self.find_backward()
-    }
-
-    /// Advances to the first visible key from the cursor's position. With `decided`, `self.key` has been
-    /// returned or is excluded, and its remaining versions are skipped.
-    #[inline(always)]
-    fn find_forward(&mut self, decided: bool) -> Result<()> {
-        if self.single_version && !decided {
-            return self.find_single::<false>();
-        }
-        if !self.cursor.is_valid() {
-            return Ok(());
-        }
-        // Fast path: an entry of another key, visible, with a plain value.
-        let (key, tag, _) = self.cursor.entry();
-        if tag <= self.plain_newest && tag.is_plain_put() && !(decided && self.key.is(key)) {
-            if !self.bounds.is_behind(key) {
-                self.position = VisiblePosition::OnCursor;
-            }
-            return Ok(());
-        }
-        self.search_forward(decided)
-    }
-
-    #[inline(never)]
-    fn search_forward(&mut self, mut decided: bool) -> Result<()> {
-        let newest = Tag::visible_at(self.seqno);
-        if decided {
-            // The previous key had a value.
-            self.recorder.interrupt();
-        }
-        let mut known = decided;
-        let mut steps = 0;
-        while self.cursor.is_valid() {
-            let (tag, key) = (self.cursor.tag(), self.cursor.key());
-            if !known || !self.key.is(key) {
-                if self.bounds.is_behind(key) {
-                    self.end_walk();
-                    return Ok(());
-                }
-                if tag <= newest && self.stand(tag)? {
-                    self.end_walk();
-                    return Ok(());
-                }
-                self.key.set(self.cursor.key());
-                (known, decided, steps) = (true, tag <= newest, 0);
-                if self.spans.is_some() && self.pass_key()? {
-                    known = false;
-                    continue;
-                }
-            } else if decided {
-                check_hidden(tag, key)?;
-            } else if tag <= newest {
-                // The versions met so far are too new; this one decides.
-                if self.stand(tag)? {
-                    self.end_walk();
-                    return Ok(());
-                }
-                (decided, steps) = (true, 0);
-            }
-            steps += 1;
-            if steps <= MAX_STEPS {
-                if decided { self.cursor.next_key()? } else { self.cursor.next()? }
-            } else if !decided {
-                self.cursor.seek(self.key.as_slice(), self.seqno)?;
-            } else if tag.seqno() > SeqNo::ZERO {
-                self.cursor.seek(self.key.as_slice(), SeqNo::ZERO)?;
-            } else {
-                self.cursor.next()?;
-            }
-        }
-        self.end_walk();
-        Ok(())
-    }
-
-    /// Counts `self.key`, which has no value as far as is known; skips the span around it if a lookup is due
-    /// and finds one. `true` if it did.
-    fn pass_key(&mut self) -> Result<bool> {
-        if !self.recorder.pass(self.key.as_slice()) {
-            return Ok(false);
-        }
-        match self.spans.as_ref().and_then(|spans| spans.span_around(self.key.as_slice(), self.seqno)) {
-            None => Ok(false),
-            Some(span) => self.leap_over(&span).map(|()| true),
-        }
-    }
-
-    /// Moves the cursor to the first entry behind a span; past the last entry if there is none.
-    fn leap_over(&mut self, span: &TombstoneSpan) -> Result<()> {
-        self.recorder.leap(span);
-        if let Some(end) = &span.end {
-            return self.cursor.seek(end, self.seqno);
-        }
-        self.cursor.seek_to_last()?;
-        if self.cursor.is_valid() { self.cursor.next() } else { Ok(()) }
-    }
-
-    /// Records the span that was walked over, which ends at the cursor.
-    fn end_walk(&mut self) {
-        if let Some(spans) = &self.spans {
-            // The merged versions begin before the cursor's position.
-            let end = match self.position {
-                VisiblePosition::Merged => Some(self.key.as_slice()),
-                _ => self.cursor.is_valid().then(|| self.cursor.key()),
-            };
-            self.recorder.end(&**spans, end, self.seqno);
-        }
-    }
-
-    /// Makes the cursor's entry, of this tag, current; `false` if the key has no value by it.
-    #[inline(always)]
-    fn stand(&mut self, tag: Tag) -> Result<bool> {
-        if let Some(range_dels) = &mut self.range_dels
-            && tag.seqno() < range_dels.at(self.cursor.key())?
-        {
-            return Ok(false);
-        }
-        if tag.is_plain_put() {
-            self.position = VisiblePosition::OnCursor;
-            return Ok(true);
-        }
-        self.stand_on_other(tag)
-    }
-
-    #[inline(never)]
-    fn stand_on_other(&mut self, tag: Tag) -> Result<bool> {
-        let key = self.cursor.key();
-        self.position = match meaning(tag, key)? {
-            Meaning::Absent => return Ok(false),
-            Meaning::Operand => return self.show_merged(tag),
-            Meaning::Present => VisiblePosition::OnCursor,
-            Meaning::Expiring => {
-                let (expiry_ms, _) = split_expiry(tag, key, self.cursor.value())?;
-                if self.reader.is_expired(expiry_ms) {
-                    self.recorder.break_here();
-                    return Ok(false);
-                }
-                VisiblePosition::OnExpiring
-            }
-            Meaning::Large => {
-                self.expiry_ms = None;
-                return self.stand_on_large(tag, 0);
-            }
-            Meaning::ExpiringLarge => {
-                let (expiry_ms, _) = split_expiry(tag, key, self.cursor.value())?;
-                if self.reader.is_expired(expiry_ms) {
-                    self.recorder.break_here();
-                    return Ok(false);
-                }
-                self.expiry_ms = Some(expiry_ms);
-                return self.stand_on_large(tag, EXPIRY_LEN);
-            }
-        };
-        Ok(true)
-    }
-
-    /// Makes the cursor's entry current, whose value is a pointer from this byte on.
-    fn stand_on_large(&mut self, tag: Tag, from: usize) -> Result<bool> {
-        let pointer = self.cursor.value().get(from..).unwrap_or_default();
-        self.reader.large.fetch(tag, self.cursor.key(), pointer, &mut self.value)?;
-        self.position = VisiblePosition::Fetched;
-        Ok(true)
-    }
-
-    /// Moves to `self.key` if it is visible, otherwise to the last visible key before it.
-    fn find_at_or_before_remembered(&mut self) -> Result<()> {
-        if self.bounds.is_before(self.key.as_slice()) {
-            return Ok(());
-        }
-        self.cursor.seek(self.key.as_slice(), self.seqno)?;
-        if self.cursor.is_valid() && self.key.is(self.cursor.key()) && self.stand(self.cursor.tag())? {
-            return Ok(());
-        }
-        self.cursor.seek_before(self.key.as_slice())?;
-        self.find_backward()
-    }
-
-    /// Continues from the cursor's position when every entry is the only version of its key.
-    #[inline(always)]
-    fn find_single<const BACKWARD: bool>(&mut self) -> Result<()> {
-        if !self.cursor.is_valid() {
-            return Ok(());
-        }
-        let (key, tag, _) = self.cursor.entry();
-        // One comparison ensures that an unreadable kind is never returned.
-        if tag <= self.plain_newest && tag.is_plain_put() {
-            if !(if BACKWARD { self.bounds.is_before(key) } else { self.bounds.is_behind(key) }) {
-                self.position = VisiblePosition::OnCursor;
-            }
-            return Ok(());
-        }
-        self.search_single::<BACKWARD>()
-    }
-
-    /// The same for entries that are not plain puts.
-    #[inline(never)]
-    fn search_single<const BACKWARD: bool>(&mut self) -> Result<()> {
-        while self.cursor.is_valid() {
-            let (key, tag, _) = self.cursor.entry();
-            debug_assert!(tag <= Tag::visible_at(self.seqno), "not all entries are visible");
-            if if BACKWARD { self.bounds.is_before(key) } else { self.bounds.is_behind(key) } {
-                return Ok(());
-            }
-            if self.stand(tag)? {
-                return Ok(());
-            }
-            if BACKWARD { self.cursor.prev()? } else { self.cursor.next()? }
-        }
-        Ok(())
     }
 }
 

@@ -47,6 +47,12 @@ pub(super) const ORDERS: &[Order] = &[
         double_ended",
     ),
     Order {
+        package: "esker-iter",
+        folder: "visible",
+        modules: "position mod tombstone_spans show single_version operands forward backward",
+        closed: &[],
+    },
+    Order {
         package: "esker-codec",
         folder: "",
         modules: "snappy without_lzma without_snappy without_zstd kind zstd lz4 lzma dictionary decompress columns adaptive compress",

@@ -48,7 +48,7 @@ impl<C: Cursor> Visible<C> {
                 Meaning::Present | Meaning::Large => None,
             };
             if !candidate.is_held {
-                return self.stand_on_remembered(candidate.tag);
+                return self.show_remembered(candidate.tag);
             }
             if is_large(candidate.tag) {
                 let pointer = std::mem::take(&mut self.value);
@@ -59,6 +59,19 @@ impl<C: Cursor> Visible<C> {
             return Ok(());
         }
         Ok(())
+    }
+
+    /// Moves to `self.key` if it is visible, otherwise to the last visible key before it.
+    pub(super) fn find_at_or_before_remembered(&mut self) -> Result<()> {
+        if self.bounds.is_before(self.key.as_slice()) {
+            return Ok(());
+        }
+        self.cursor.seek(self.key.as_slice(), self.seqno)?;
+        if self.cursor.is_valid() && self.key.is(self.cursor.key()) && self.show(self.cursor.tag())? {
+            return Ok(());
+        }
+        self.cursor.seek_before(self.key.as_slice())?;
+        self.find_backward()
     }
 
     /// Moves from `self.key`'s oldest version to the entry before; returns the newest visible version met.
@@ -119,7 +132,7 @@ impl<C: Cursor> Visible<C> {
     }
 
     /// Makes version `tag` of `self.key` current by seeking it.
-    fn stand_on_remembered(&mut self, tag: Tag) -> Result<()> {
+    fn show_remembered(&mut self, tag: Tag) -> Result<()> {
         self.cursor.seek(self.key.as_slice(), tag.seqno())?;
         while self.cursor.is_valid() && self.cursor.tag() > tag && self.key.is(self.cursor.key()) {
             self.cursor.next()?;
@@ -129,7 +142,7 @@ impl<C: Cursor> Visible<C> {
             return Err(Error::internal(format!("version {} of key {key} vanished while read", tag.seqno())));
         }
         if is_large(tag) {
-            return self.stand_on_other(tag).map(|_| ());
+            return self.show_other(tag).map(|_| ());
         }
         self.position =
             if tag.is_plain_put() { VisiblePosition::OnCursor } else { VisiblePosition::OnExpiring };
