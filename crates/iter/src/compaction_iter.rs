@@ -1,5 +1,5 @@
-//! Retention: the entries of its inputs that a flush or compaction must write, because a present or future
-//! reader can tell them from their absence.
+//! Compaction iterator: the entries of its inputs that a flush or compaction must write, because a present or
+//! future reader can tell them from their absence.
 //!
 //! # Rules
 //! Let the [`Boundaries`] be the sequence numbers at which readers may read, b0 the smallest and V the
@@ -56,8 +56,12 @@
 //!
 //! The tests replay this history.
 
+mod decide;
 mod filter;
+mod key_group;
 mod merge_operands;
+mod role;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod write_all;
@@ -66,83 +70,17 @@ use crate::boundaries::Boundaries;
 use crate::compaction_filter::CompactionFilter;
 use crate::cursor::Cursor;
 use crate::full_merge::OperandMerger;
-use crate::key_buffer::KeyBuffer;
 use crate::large_values::LargeValues;
-use crate::meaning::split_expiry;
 use crate::range_del::compaction::InputRangeDels;
-use esker_base::kind::{FLAG_BLOB, FLAG_EXPIRY};
-use esker_base::{Error, Result, SeqNo, Tag, ValueKind};
-use filter::FilterOutcome;
+use decide::EntryFate;
+use esker_base::{Result, SeqNo, Tag};
+use key_group::KeyGroup;
 use merge_operands::OperandRun;
+pub use stats::CompactionIterStats;
 use std::sync::Arc;
 pub use write_all::EntrySink;
 
-/// Counts of entries that were dropped or changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CompactionIterStats {
-    /// Versions dropped because a newer one hides them (rule 1).
-    pub hidden: u64,
-    /// Tombstones elided because nothing is left for them to hide (rule 2).
-    pub tombstones: u64,
-    /// Tombstones among the hidden versions: a newer version hides what they deleted outside of the inputs.
-    pub hidden_deletes: u64,
-    /// Versions kept, for a snapshot, under hidden tombstones.
-    pub kept_deleted: u64,
-    /// Entries whose sequence number became 0 (rule 3).
-    pub zeroed: u64,
-    /// Puts treated as deletes, and operands dropped, because they expired (rule 5).
-    pub expired: u64,
-    /// Operands not written because they were merged (rule 7).
-    pub merged: u64,
-    /// Keys whose operands stay because the operator could not merge them.
-    pub unmergeable: u64,
-    /// Puts that a filter changed or removed (rule 8).
-    pub filtered: u64,
-    /// The smallest sequence number among them.
-    pub oldest_filtered: Option<SeqNo>,
-    /// Puts for which a filter panicked.
-    pub filter_failures: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// A Put, with or without expiry time or blob: hides older versions.
-    Value,
-    /// A Delete or SingleDelete: hides older versions and has no value.
-    Tombstone,
-    /// A merge operand, with or without expiry time: hides nothing.
-    Operand,
-    /// Any other kind: kept unchanged.
-    Untouchable,
-}
-
-impl Role {
-    #[inline]
-    fn of(tag: Tag) -> Role {
-        const PUT: u8 = ValueKind::Put as u8;
-        const DELETE: u8 = ValueKind::Delete as u8;
-        const SINGLE_DELETE: u8 = ValueKind::SingleDelete as u8;
-        const MERGE: u8 = ValueKind::Merge as u8;
-        const EXPIRING_MERGE: u8 = MERGE | FLAG_EXPIRY;
-        match tag.kind_byte() {
-            DELETE | SINGLE_DELETE => Role::Tombstone,
-            MERGE | EXPIRING_MERGE => Role::Operand,
-            byte if byte & !(FLAG_BLOB | FLAG_EXPIRY) == PUT => Role::Value,
-            _ => Role::Untouchable,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EntryFate {
-    /// The entry, or its replacement, is the next to write.
-    Write,
-    /// It is dropped; the cursor is still on it.
-    Drop,
-    /// It is processed; the cursor is on one that was not examined yet.
-    Passed,
-}
-
+/// Where the current entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CompactionIterPosition {
     /// There is none.
@@ -192,23 +130,6 @@ pub struct CompactionIter<C, O> {
     group: KeyGroup,
     run: OperandRun,
     stats: CompactionIterStats,
-}
-
-#[derive(Debug, Default)]
-struct KeyGroup {
-    key: KeyBuffer,
-    is_begun: bool,
-    /// The sequence number of the version that hides those below it in its stripe.
-    hidden_below: Option<SeqNo>,
-    /// A tombstone that is elided unless an untouchable version follows.
-    withheld: Option<Tag>,
-    is_any_kept: bool,
-    /// Whether an entry of it was the current one.
-    is_any_given: bool,
-    is_any_untouchable: bool,
-    is_any_zeroed: bool,
-    /// Whether a tombstone was dropped under a newer version: versions kept after it were deleted.
-    has_hidden_delete: bool,
 }
 
 impl<C, O> std::fmt::Debug for CompactionIter<C, O> {
@@ -424,166 +345,5 @@ impl<C: Cursor, O: FnMut(&[u8], SeqNo) -> bool> CompactionIter<C, O> {
         }
         self.stats.tombstones += u64::from(self.group.withheld.take().is_some());
         Ok(())
-    }
-
-    /// Decides whether the cursor's entry, or the tombstone withheld before it, is the next to write.
-    #[inline]
-    fn decide(&mut self, tag: Tag) -> Result<EntryFate> {
-        let is_plain = self.is_plain && tag.kind_byte() == ValueKind::Put as u8;
-        if !is_plain || tag.seqno() > self.boundaries.visible() {
-            return self.decide_any(tag);
-        }
-        // The same rules as in `decide_any`, for the most common case.
-        let seqno = tag.seqno();
-        if self.is_hidden(seqno) {
-            self.stats.hidden += 1;
-            return Ok(EntryFate::Drop);
-        }
-        self.group.hidden_below = Some(seqno);
-        self.stats.kept_deleted += u64::from(self.group.has_hidden_delete);
-        self.tag = tag;
-        if self.zeroes_seqnos && seqno <= self.oldest && !self.group.is_any_kept && seqno > SeqNo::ZERO {
-            self.zero(tag);
-        }
-        self.group.is_any_kept = true;
-        self.position = CompactionIterPosition::OnCursor;
-        Ok(EntryFate::Write)
-    }
-
-    /// Whether a newer version of the key hides this one (rule 1).
-    #[inline]
-    fn is_hidden(&self, seqno: SeqNo) -> bool {
-        self.group.hidden_below.is_some_and(|newer| self.boundaries.are_in_same_stripe(seqno, newer))
-    }
-
-    /// Sets the sequence number to 0, unless an older version may exist outside (rule 3).
-    #[inline]
-    fn zero(&mut self, tag: Tag) {
-        if !(self.older_outside)(self.group.key.as_slice(), tag.seqno()) {
-            self.tag = Tag::from_parts(SeqNo::ZERO, tag.kind_byte());
-            self.group.is_any_zeroed = true;
-            self.stats.zeroed += 1;
-        }
-    }
-
-    fn decide_any(&mut self, mut tag: Tag) -> Result<EntryFate> {
-        let seqno = tag.seqno();
-        if let Some(deletes) = &self.deletes
-            && seqno <= self.boundaries.visible()
-            && deletes.hides(seqno, &self.boundaries)
-        {
-            self.stats.hidden += 1;
-            return Ok(EntryFate::Drop);
-        }
-        let mut role = Role::of(tag);
-        let (mut position, mut is_past) = (CompactionIterPosition::OnCursor, false);
-        if role == Role::Value && tag.kind_byte() & FLAG_EXPIRY != 0 && self.is_expired(tag)? {
-            is_past = true;
-            (tag, role, position) =
-                (Tag::new(seqno, ValueKind::Delete), Role::Tombstone, CompactionIterPosition::Emptied);
-        }
-        if role == Role::Untouchable || seqno > self.boundaries.visible() {
-            return self.keep_untouched(tag);
-        }
-        if self.is_hidden(seqno) {
-            self.stats.hidden += 1;
-            if role == Role::Tombstone && !is_past {
-                self.group.has_hidden_delete = true;
-                self.stats.hidden_deletes += 1;
-            }
-            return Ok(EntryFate::Drop);
-        }
-        self.stats.kept_deleted += u64::from(self.group.has_hidden_delete);
-        if role == Role::Operand {
-            return self.collect_operands(tag);
-        }
-        if role == Role::Value && self.may_be_shown(seqno) {
-            match self.show(tag)? {
-                FilterOutcome::Same => {}
-                FilterOutcome::Changed => {
-                    // The new value is stored inline, for now.
-                    tag = Tag::from_parts(seqno, tag.kind_byte() & !FLAG_BLOB);
-                    position = CompactionIterPosition::Changed;
-                }
-                FilterOutcome::Nothing => {
-                    (tag, role) = (Tag::new(seqno, ValueKind::Delete), Role::Tombstone);
-                    position = CompactionIterPosition::Emptied;
-                }
-            }
-        }
-        self.group.hidden_below = Some(seqno);
-        self.tag = tag;
-        if seqno <= self.oldest {
-            if role == Role::Tombstone {
-                let key = self.group.key.as_slice();
-                if !self.group.is_any_untouchable && !(self.older_outside)(key, seqno) {
-                    self.group.withheld = Some(tag);
-                    return Ok(EntryFate::Drop);
-                }
-            } else if self.zeroes_seqnos
-                && !self.group.is_any_kept
-                && seqno > SeqNo::ZERO
-                && !self.deletes.as_ref().is_some_and(InputRangeDels::covers_by_kept)
-            {
-                self.zero(tag);
-            }
-        }
-        self.group.is_any_kept = true;
-        self.position = position;
-        self.stats.expired += u64::from(is_past);
-        Ok(EntryFate::Write)
-    }
-
-    #[cold]
-    fn is_expired(&self, tag: Tag) -> Result<bool> {
-        let (expiry_ms, _) = split_expiry(tag, self.cursor.key(), self.cursor.value())?;
-        Ok(tag.seqno() <= self.boundaries.visible() && self.boundaries.is_expired_for_all(expiry_ms))
-    }
-
-    #[cold]
-    fn keep_untouched(&mut self, tag: Tag) -> Result<EntryFate> {
-        if self.group.is_any_zeroed {
-            // Written after a version that now has the number 0, this one would be out of order.
-            return Err(Error::Unsupported(
-                format!(
-                    "key {} has an entry of kind {:#04x} under one whose sequence number was set to 0",
-                    self.group.key.as_slice().escape_ascii(),
-                    tag.kind_byte()
-                )
-                .into(),
-            ));
-        }
-        self.group.hidden_below = None;
-        self.group.is_any_kept = true;
-        self.group.is_any_untouchable = true;
-        if let Some(withheld) = self.group.withheld.take() {
-            self.tag = withheld;
-            self.position = CompactionIterPosition::Withheld;
-        } else {
-            self.tag = tag;
-            self.position = CompactionIterPosition::OnCursor;
-        }
-        Ok(EntryFate::Write)
-    }
-}
-
-impl KeyGroup {
-    #[inline]
-    fn begin(&mut self, key: &[u8]) {
-        self.key.set(key);
-        self.begin_with_its_key();
-    }
-
-    /// Begins a key that is set already.
-    #[inline]
-    fn begin_with_its_key(&mut self) {
-        self.is_begun = true;
-        self.hidden_below = None;
-        self.withheld = None;
-        self.is_any_kept = false;
-        self.is_any_given = false;
-        self.is_any_untouchable = false;
-        self.is_any_zeroed = false;
-        self.has_hidden_delete = false;
     }
 }

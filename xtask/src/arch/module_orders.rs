@@ -53,6 +53,12 @@ pub(super) const ORDERS: &[Order] = &[
         closed: &[],
     },
     Order {
+        package: "esker-iter",
+        folder: "compaction_iter",
+        modules: "stats role key_group mod filter decide merge_operands write_all",
+        closed: &[],
+    },
+    Order {
         package: "esker-codec",
         folder: "",
         modules: "snappy without_lzma without_snappy without_zstd kind zstd lz4 lzma dictionary decompress columns adaptive compress",

@@ -26,7 +26,9 @@
 //!
 //! A merge that fails changes nothing. A reader of the key gets the error.
 
-use super::{CompactionIter, CompactionIterPosition, EntryFate, Role};
+use super::decide::EntryFate;
+use super::role::Role;
+use super::{CompactionIter, CompactionIterPosition};
 use crate::cursor::Cursor;
 use crate::full_merge::{OperandMerger, Operands};
 use crate::meaning::split_expiry;

@@ -1,3 +1,4 @@
+use super::role::Role;
 use super::*;
 use crate::compaction_filter::Decision;
 use crate::merge::MergingCursor;
@@ -5,6 +6,8 @@ use crate::operator::{Merge as Operator, MergeError, MergeOperator};
 use crate::slice::{Entry, SliceCursor};
 use crate::testing::{Fuse, Rng, Strict, deal, random_entries};
 use crate::visible::Visible;
+use esker_base::kind::FLAG_EXPIRY;
+use esker_base::{Error, ValueKind};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
