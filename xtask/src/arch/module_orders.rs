@@ -243,6 +243,12 @@ pub(super) const ORDERS: &[Order] = &[
         "esker-redis-server",
         "failure key_cursors key_uses background clients client_line pubsub keyspace_events config statistics observed checkpoints tracking watches waiting pausing flusher stop rebinding scripts access tls server figures settings file_limit session access_changes users tls_changes address_changes observer command_kinds checks call reply_tree commands execute local_client net start",
     ),
+    Order {
+        package: "esker-redis-server",
+        folder: "net/connection",
+        modules: "work output mod backpressure output_limit socket_io",
+        closed: &[],
+    },
     tree(
         "esker-resp",
         "glob quoting memory_size redis_conf integer exact_decimal double long_double limits line_search \
