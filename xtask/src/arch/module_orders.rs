@@ -186,6 +186,18 @@ pub(super) const ORDERS: &[Order] = &[
     },
     Order {
         package: "esker-engine",
+        folder: "background/flush",
+        modules: "sealed merge_memtables mod ingested unpublished",
+        closed: &[],
+    },
+    Order {
+        package: "esker-engine",
+        folder: "background/compact",
+        modules: "write_merge execute mod preemption manual",
+        closed: &[],
+    },
+    Order {
+        package: "esker-engine",
         folder: "lifecycle",
         modules: "close history_recovery replay new_keyspace open keyspace",
         closed: &[],
