@@ -94,6 +94,12 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     Order {
         package: "esker-wal",
+        folder: "batch",
+        modules: "entry encoder carry ingest mod",
+        closed: &[],
+    },
+    Order {
+        package: "esker-wal",
         folder: "log",
         modules: "options live_segments pool mod prepare release retention flush",
         closed: &[],

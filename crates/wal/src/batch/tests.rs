@@ -1,5 +1,8 @@
 use super::*;
 use esker_base::coding::put_varint;
+use esker_base::kind::FLAG_EXPIRY;
+use esker_base::limits::MAX_KEY_LEN;
+use esker_base::{Error, FileNumber, KeyspaceId, TableUid, ValueKind};
 use esker_env::{Random, SeededRandom};
 
 const A: KeyspaceId = KeyspaceId(0);
