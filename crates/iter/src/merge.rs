@@ -44,6 +44,8 @@
 
 mod galloping;
 mod loser_tree;
+mod order;
+mod turn;
 
 #[cfg(test)]
 mod tests;
@@ -52,7 +54,7 @@ use crate::cursor::{BoundOrder, Cursor};
 use esker_base::planted;
 use esker_base::{Result, SeqNo, Tag};
 use loser_tree::{Entrant, LoserTree};
-use std::cmp::Ordering;
+use order::{EXHAUSTED, precedes, rank, tail};
 
 /// Wins in a row after which a source counts as dominating. Measured with 2 to 8 sources: with four wins two
 /// equal sources lose 8 % to attempts that fail at once; with sixteen a source that has nine of ten entries
@@ -71,9 +73,6 @@ const ANY: usize = usize::MAX - 1;
 /// Failed attempts before galloping is off for a source: [`MergingCursor::try_galloping`].
 const FULL_CREDIT: u32 = 8;
 const LEAST_CREDIT: u32 = 4;
-
-/// The rank of an exhausted source.
-const EXHAUSTED: u64 = u64::MAX;
 
 /// A cursor over all entries of several cursors, in internal order.
 ///
@@ -306,28 +305,6 @@ impl<C: Cursor> MergingCursor<C> {
         self.next()
     }
 
-    /// Steps against the direction walked so far.
-    #[cold]
-    fn turn_around<const BACKWARD: bool>(&mut self) -> Result<()> {
-        if self.sources.len() == 1 {
-            self.backward = BACKWARD;
-            return self.advance::<BACKWARD, false>(SeqNo::MAX);
-        }
-        let winner = self.winner;
-        let tag = self.sources[winner].tag();
-        let mut pivot = std::mem::take(&mut self.pivot);
-        pivot.clear();
-        pivot.extend_from_slice(self.sources[winner].key());
-        let turned = self.place_all::<BACKWARD>(|number, source| match (BACKWARD, number == winner) {
-            (false, true) => source.next(),
-            (true, true) => source.prev(),
-            (false, false) => seek_behind(source, &pivot, tag),
-            (true, false) => seek_ahead(source, &pivot, tag),
-        });
-        self.pivot = pivot;
-        turned
-    }
-
     fn prepare(&mut self, key: &[u8]) {
         if self.sources.len() < 2 {
             return;
@@ -351,86 +328,6 @@ fn step<C: Cursor, const BACKWARD: bool, const DONE_WITH_KEY: bool>(
         (false, true) => source.next_key(),
         (false, false) => source.next(),
     }
-}
-
-/// Order of a source's current entry among the sources: the lesser the earlier.
-#[inline]
-fn rank<C: Cursor, const BACKWARD: bool>(source: &C, skip: usize) -> u64 {
-    if !source.is_valid() {
-        return EXHAUSTED;
-    }
-    let head = source.head(skip);
-    if BACKWARD { !head } else { head }
-}
-
-/// The tie-breaker behind the rank of a source's current entry: the lesser the earlier.
-#[inline]
-fn tail<C: Cursor, const BACKWARD: bool>(source: &C, skip: usize) -> u64 {
-    let tail = source.head(skip + size_of::<u64>());
-    if BACKWARD { !tail } else { tail }
-}
-
-/// Whether source `a` comes before source `b` with equal ranks: by the next eight bytes of their keys, which
-/// decide most cases for keys with an undeclared common prefix. Out of line: equal ranks are rare, and the
-/// step of a merge is faster the shorter it is.
-#[inline(never)]
-fn precedes<C: Cursor, const BACKWARD: bool>(sources: &[C], skip: usize, a: u32, b: u32) -> bool {
-    let (x, y) = (&sources[a as usize], &sources[b as usize]);
-    if x.is_valid() && y.is_valid() {
-        let (first, second) = (x.head(skip + 8), y.head(skip + 8));
-        if first != second {
-            return (first < second) != BACKWARD;
-        }
-        let len = x.key().len();
-        if len == y.key().len() && len <= skip + 16 {
-            // All of both keys was compared: an update and the version it replaces.
-            return is_newer(sources, a, b) != BACKWARD;
-        }
-    }
-    precedes_in_full::<C, BACKWARD>(sources, a, b)
-}
-
-/// Whether source `a` is on the newer version of the key on which `b` is as well.
-#[inline(always)]
-fn is_newer<C: Cursor>(sources: &[C], a: u32, b: u32) -> bool {
-    let (own, others) = (sources[a as usize].tag(), sources[b as usize].tag());
-    own > others || own == others && a < b
-}
-
-#[cold]
-#[inline(never)]
-fn precedes_in_full<C: Cursor, const BACKWARD: bool>(sources: &[C], a: u32, b: u32) -> bool {
-    let (x, y) = (&sources[a as usize], &sources[b as usize]);
-    if !x.is_valid() || !y.is_valid() {
-        return x.is_valid();
-    }
-    let order = x.key().cmp(y.key()).then_with(|| y.tag().cmp(&x.tag())).then(a.cmp(&b));
-    if BACKWARD { order == Ordering::Greater } else { order == Ordering::Less }
-}
-
-/// Moves to the first entry that comes after version `tag` of `key`.
-fn seek_behind<C: Cursor>(source: &mut C, key: &[u8], tag: Tag) -> Result<()> {
-    source.seek(key, tag.seqno())?;
-    // Kinds are the low bits of tags: with the same sequence number a greater kind still comes before.
-    while source.is_valid() && source.tag() > tag && source.key() == key {
-        source.next()?;
-    }
-    Ok(())
-}
-
-/// Moves to the last entry that comes before version `tag` of `key`.
-fn seek_ahead<C: Cursor>(source: &mut C, key: &[u8], tag: Tag) -> Result<()> {
-    seek_behind(source, key, tag)?;
-    if source.is_valid() {
-        source.prev()?;
-    } else {
-        source.seek_to_last()?;
-    }
-    // An entry may have been written in between since (C6).
-    while source.is_valid() && source.key() >= key && !(source.key() == key && source.tag() > tag) {
-        source.prev()?;
-    }
-    Ok(())
 }
 
 impl<C: Cursor> Cursor for MergingCursor<C> {

@@ -48,6 +48,12 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     Order {
         package: "esker-iter",
+        folder: "merge",
+        modules: "loser_tree order mod galloping turn",
+        closed: &[],
+    },
+    Order {
+        package: "esker-iter",
         folder: "visible",
         modules: "position mod tombstone_spans show single_version operands forward backward",
         closed: &[],

@@ -24,7 +24,8 @@
 //! comparing costs a step four.
 
 use super::loser_tree::Entrant;
-use super::{ANY, EXHAUSTED, FULL_CREDIT, LEAST_CREDIT, MergingCursor, NONE, STREAK, precedes, rank, step};
+use super::order::{EXHAUSTED, precedes, rank};
+use super::{ANY, FULL_CREDIT, LEAST_CREDIT, MergingCursor, NONE, STREAK, step};
 use crate::cursor::{BoundOrder, Cursor};
 use esker_base::{Result, SeqNo, Tag};
 use std::cmp::Ordering;
