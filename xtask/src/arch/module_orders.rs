@@ -130,6 +130,18 @@ pub(super) const ORDERS: &[Order] = &[
         "range part blob run version check figures edit encode keyspaces state prepared current frame recover needed \
                   salvage manifest",
     ),
+    Order {
+        package: "esker-version",
+        folder: "encode",
+        modules: "tag fields part mod",
+        closed: &[],
+    },
+    Order {
+        package: "esker-version",
+        folder: "state",
+        modules: "mod live_files snapshot_edit apply",
+        closed: &[],
+    },
     tree(
         "esker-strategy",
         "level_limit migration options garbage_budget position shape cut plan running_jobs validate \

@@ -1,5 +1,11 @@
+use super::fields::{MAX_AMOUNT, MAX_FILE_BYTES};
 use super::*;
+use crate::blob::BlobFileMeta;
 use crate::figures::{JobFigures, LevelFigures, WriteFigures};
+use crate::part::{BlobReference, PartFlags, PartMeta};
+use crate::range::{Key, KeyRange};
+use crate::version::LevelIndex;
+use esker_base::{FileNumber, LogId, PartId, RunId, SeqNo, TableUid};
 use esker_env::SeededRandom;
 
 fn some_key(random: &SeededRandom) -> Key {

@@ -1,6 +1,8 @@
 use super::*;
+use crate::edit::{EditOp, VersionEdit};
+use crate::part::PartMeta;
 use crate::range::KeyRange;
-use crate::version::LevelIndex;
+use crate::version::{LevelIndex, Place};
 use esker_base::TableUid;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(0);
