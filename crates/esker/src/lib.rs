@@ -265,9 +265,11 @@ pub mod merge {
 #[doc(alias = "statistics")]
 pub mod metrics {
     pub use crate::damage::Damage;
+    pub use crate::report::levels::{
+        BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, LevelInfo, RunInfo, TableInfo,
+    };
     pub use crate::report::metrics::{
-        BlobFileInfo, FilterInfo, FilterTuningInfo, KeyspaceLevels, KeyspaceMetrics, LevelInfo, LogMetrics,
-        MemoryMetrics, Metrics, OpenTablesMetrics, RunInfo, TableInfo,
+        KeyspaceMetrics, LogMetrics, MemoryMetrics, Metrics, OpenTablesMetrics,
     };
     pub use crate::report::quarantine::{QuarantineReads, QuarantinedFile};
     pub use crate::report::readers::OpenReader;

@@ -93,6 +93,12 @@ pub(super) const ORDERS: &[Order] = &[
             reason: "each structure stands beside the others behind one enum, which dispatches to all of them",
         }],
     },
+    Order {
+        package: "esker-memtable",
+        folder: "memtable",
+        modules: "mod room inserter",
+        closed: &[],
+    },
     tree(
         "esker-wal",
         "batch record segment file scan header_copies history catalog inspect recover salvage sync log \
@@ -313,6 +319,12 @@ pub(super) const ORDERS: &[Order] = &[
         "data distribution settings error host dsl_workload sample report store blob compact deletes keyspaces overwrite rest \
                   workloads reopen memory_bound run",
     ),
+    Order {
+        package: "esker-bench",
+        folder: "report",
+        modules: "rows mod table json_lines",
+        closed: &[],
+    },
     tree(
         "esker-experiments",
         "counters error keys machine settings statistics table claim finding comparison plot context \
