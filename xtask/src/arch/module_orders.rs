@@ -155,6 +155,12 @@ pub(super) const ORDERS: &[Order] = &[
                   blob_gc manual space_target tombstone_rules fifo partial fluid partitioned work_round kind \
                   worst_case write_control",
     ),
+    Order {
+        package: "esker-strategy",
+        folder: "fluid",
+        modules: "mod form merges level0 full_level",
+        closed: &[],
+    },
     tree(
         "esker-model",
         "content cost advice outcome workload scenario scale source tables tree tally settled \
