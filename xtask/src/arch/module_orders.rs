@@ -99,6 +99,12 @@ pub(super) const ORDERS: &[Order] = &[
         modules: "mod room inserter",
         closed: &[],
     },
+    Order {
+        package: "esker-memtable",
+        folder: "art/node",
+        modules: "layout header mod siblings publish grow",
+        closed: &[],
+    },
     tree(
         "esker-wal",
         "batch record segment file scan header_copies history catalog inspect recover salvage sync log \
@@ -250,6 +256,12 @@ pub(super) const ORDERS: &[Order] = &[
         "compaction_filter damage error events resident handle overlay transaction advice changes copy backup ingest \
                   merge open options parts report metrics explain repair",
     ),
+    Order {
+        package: "esker",
+        folder: "repair/verify",
+        modules: "report files mod pointers tree",
+        closed: &[],
+    },
     tree("esker-protocol", "http lines pairs parse_error scalar layout answer words command"),
     tree(
         "esker-lua",
@@ -353,6 +365,12 @@ pub(super) const ORDERS: &[Order] = &[
                   cursor_walks log_scan open_transaction runner ingest one_key model transactions crash damage \
                   errors generator shrink watch soak",
     ),
+    Order {
+        package: "esker-testkit",
+        folder: "errors",
+        modules: "injections guaranteed operations mod",
+        closed: &[],
+    },
     tree("esker-redis-testkit", "random certificates stream client server differential"),
     Order {
         package: "esker-redis-testkit",
