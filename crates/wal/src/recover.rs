@@ -7,12 +7,12 @@
 //!
 //! **Procedure.** Scanning starts at the segment that the manifest names and follows the end records. The
 //! first offset without a valid record is the *stop*, at h. Every log has one, because a crash writes no end
-//! marker. The verdict depends on the bytes behind the stop and on what is known to have been durable. So the
-//! rest of the segment and all later segments are searched for valid records: n of them, and D is the
+//! marker. What it means depends on the bytes behind the stop and on what is known to have been durable. So
+//! the rest of the segment and all later segments are searched for valid records: n of them, and D is the
 //! greatest of the marks in any valid record and of the manifest's durable positions.
 //!
-//! [`verdict`] has the table of findings. A segment begun after a manifest edit that the manifest does not
-//! have is corruption in any case.
+//! The [tail check](tail) has the table of findings. A segment begun after a manifest edit that the manifest
+//! does not have is corruption in any case.
 //!
 //! Undetected: damage to the very last records if they were never synced and nothing valid follows. It cannot
 //! be told from a torn tail.
@@ -36,12 +36,12 @@ use std::path::Path;
 mod chain;
 mod record_view;
 mod report;
-mod verdict;
+mod tail;
 
 pub use record_view::{RecordEntries, RecordView};
 pub use report::RecoveryReport;
 
-/// How the stop is judged.
+/// How the tail of the log is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "WALRecoveryMode")]
 pub enum WalRecovery {
@@ -67,18 +67,18 @@ pub struct RecoverInput<'a> {
     pub durable: LogPosition,
     /// The number of the last edit in the manifest.
     pub last_manifest_edit: u64,
-    /// How to judge the stop.
+    /// How to check the tail.
     pub mode: WalRecovery,
 }
 
 /// Reads the log and passes every batch, Carry and Ingest record to `on_record`, in order, up to the stop.
 ///
 /// Reads each live segment once, through a buffer of about 1 MiB or the largest record; changes nothing. The
-/// verdict comes last: the records count only if this returns a report.
+/// tail is checked last: the records count only if this returns a report.
 ///
 /// # Errors
-/// [`Error::Corruption`] by the verdict, [`Error::Unsupported`] for what a newer version wrote, [`Error::Io`]
-/// from the device, and the errors of `on_record`.
+/// [`Error::Corruption`] by the tail check, [`Error::Unsupported`] for what a newer version wrote,
+/// [`Error::Io`] from the device, and the errors of `on_record`.
 pub fn recover(
     input: &RecoverInput<'_>,
     on_record: &mut dyn FnMut(&RecordView<'_>) -> Result<()>,
@@ -97,6 +97,6 @@ pub fn recover(
     let mut chain = Chain::new(input, &catalog);
     let stop = chain.follow(on_record)?;
     chain.search_behind(&stop)?;
-    chain.judge(&stop)?;
+    chain.check_tail(&stop)?;
     Ok(chain.report(&stop))
 }

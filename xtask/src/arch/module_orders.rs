@@ -125,7 +125,7 @@ pub(super) const ORDERS: &[Order] = &[
     Order {
         package: "esker-wal",
         folder: "recover",
-        modules: "mod record_view report chain verdict",
+        modules: "mod record_view report chain tail",
         closed: &[],
     },
     tree("esker-blob", "pointer record frame reader writer"),

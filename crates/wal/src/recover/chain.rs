@@ -1,7 +1,7 @@
 //! Log chain: follows the segments by their end records to the stop, the first offset without a valid record,
 //! and searches for valid records behind it.
 //!
-//! What it reads on the way is the evidence of the [`super::verdict`] and the content of the report.
+//! What it reads on the way decides the [tail check](super::tail) and fills the report.
 
 use super::RecoverInput;
 use super::record_view::RecordView;
@@ -54,8 +54,8 @@ pub(super) struct Chain<'a> {
     bytes: u64,
     /// n: valid records behind the stop that have sequence numbers.
     records_behind: u64,
-    /// Position of a record behind the stop which proves that the stop was complete once.
-    pub(super) proof: Option<LogPosition>,
+    /// Position of a record behind the stop that was written after the stop was complete.
+    pub(super) written_after: Option<LogPosition>,
 }
 
 impl<'a> Chain<'a> {
@@ -73,7 +73,7 @@ impl<'a> Chain<'a> {
             records: 0,
             bytes: 0,
             records_behind: 0,
-            proof: None,
+            written_after: None,
         }
     }
 
@@ -207,7 +207,7 @@ impl<'a> Chain<'a> {
                 // If the stop had been incomplete at this offset, it and all valid records between were in
                 // flight.
                 if self.records_behind >= u64::from(header.in_flight) {
-                    self.proof.get_or_insert(position);
+                    self.written_after.get_or_insert(position);
                 }
                 self.records_behind += 1;
             }

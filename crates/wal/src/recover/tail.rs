@@ -1,9 +1,9 @@
-//! Recovery verdict: whether the stop of a log is the end that a crash left, or damage.
+//! Tail check: whether the stop of a log is a torn tail, as a crash leaves it, or corruption.
 //!
 //! The stop is at offset h of its segment; n valid records were found behind it, and everything before D is
 //! known to have been durable.
 //!
-//! | finding, the first that applies | verdict |
+//! | finding, the first that applies | result |
 //! |---|---|
 //! | D > (segment, h) | corruption: data known durable is gone |
 //! | a file is shorter than its header says: same boot, or D is in or behind it (4) | corruption |
@@ -29,7 +29,7 @@ use esker_base::{Error, Result, planted};
 
 impl Chain<'_> {
     /// Applies the table at the head of this file.
-    pub(super) fn judge(&self, stop: &Stop) -> Result<()> {
+    pub(super) fn check_tail(&self, stop: &Stop) -> Result<()> {
         let damage = |why: String| Err(Error::corruption(&stop.file, stop.file_offset, why));
         if self.durable > stop.position && !planted!(AcceptsShortLog) {
             let why = format!(
@@ -63,9 +63,9 @@ impl Chain<'_> {
         if stop.header_lost {
             return damage(format!("{}, and no power was lost since it was written; {ADVICE}", stop.what));
         }
-        if let Some(proof) = self.proof {
+        if let Some(later) = self.written_after {
             return damage(format!(
-                "{}; the record at {proof} was written after it and no power was lost since, so this was \
+                "{}; the record at {later} was written after it and no power was lost since, so this was \
                  complete once; {ADVICE}",
                 stop.what
             ));
