@@ -262,6 +262,12 @@ pub(super) const ORDERS: &[Order] = &[
         modules: "report files mod pointers tree",
         closed: &[],
     },
+    Order {
+        package: "esker",
+        folder: "handle/keyspace",
+        modules: "mod writing reading",
+        closed: &[],
+    },
     tree("esker-protocol", "http lines pairs parse_error scalar layout answer words command"),
     tree(
         "esker-lua",
@@ -369,6 +375,12 @@ pub(super) const ORDERS: &[Order] = &[
         package: "esker-testkit",
         folder: "errors",
         modules: "injections guaranteed operations mod",
+        closed: &[],
+    },
+    Order {
+        package: "esker-testkit",
+        folder: "options",
+        modules: "mod keyspace database",
         closed: &[],
     },
     tree("esker-redis-testkit", "random certificates stream client server differential"),
