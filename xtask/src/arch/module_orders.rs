@@ -221,6 +221,12 @@ pub(super) const ORDERS: &[Order] = &[
     },
     Order {
         package: "esker-engine",
+        folder: "write/commit",
+        modules: "insert durability mod",
+        closed: &[],
+    },
+    Order {
+        package: "esker-engine",
         folder: "background",
         modules: "clock_state install quarantine flush_pieces flush flush_group picker subcompactions spill_memtables table_eviction targets idle_wal idle kept_tables install_options \
                   migration compact workers",

@@ -38,7 +38,7 @@
 //! * RV2: a view with a new active memtable is published before any sequence number is assigned for it,
 //!   because both happen under the lock in that order.
 //!
-//! Durability beyond the process is awaited after the lock is released; see [`esker_wal::Log`].
+//! [Durability](durability) beyond the process is awaited after the lock is released; see [`esker_wal::Log`].
 //!
 //! # Batches that are not logged
 //! A batch at [`Durability::None`] skips the log: it takes sequence numbers and goes into its memtable alone.
@@ -56,7 +56,7 @@
 //! * UL5: Unlogged bytes count as if they filled log segments ([`crate::write::make_room`]), because filled
 //!   segments are what keeps memtables within their share.
 
-use crate::state::commit_state::{ActiveKeyspace, CommitGuard, CommitState};
+use crate::state::commit_state::{CommitGuard, CommitState};
 use crate::state::store::{Store, Writing};
 use crate::write::batch::EncodedBatch;
 use crate::write::make_room;
@@ -66,17 +66,16 @@ use crate::write::write_options::WriteOptions;
 use crate::write::write_stall;
 use crate::write::write_stall::{StallPolicy, Wait};
 use esker_base::planted;
-use esker_base::{Error, KeyspaceId, Result, SeqNo, Tag, Unwinding, ValueKind, checksum};
-use esker_iter::RangeTombstone;
-use esker_memtable::{Operation, PreparedInsert};
+use esker_base::{Error, Result, SeqNo, Unwinding, checksum};
 use esker_options::Durability;
 use esker_view::super_version::UNLOGGED;
-use esker_wal::{DurableWait, EntryIter};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Entries inserted into a memtable at once; it descends for sixteen of them in lockstep.
-const INSERT_CHUNK: usize = 64;
+mod durability;
+mod insert;
+
+pub use durability::{sync, wait_durable};
 
 /// How one write is acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -198,42 +197,6 @@ pub fn commit_if<A: Admission>(
     Ok(last)
 }
 
-/// Makes every acknowledged write durable.
-pub fn sync(store: &Store) -> Result<()> {
-    let last = SeqNo::new(store.visible.load(Ordering::Acquire));
-    let writing = store.writing()?;
-    writing.sync_up_to(last)?;
-    // Behind the records, where it tells the next open that none of them can be missing. It is no part of the
-    // promise, so it is not synced itself, and a log without room for it goes without.
-    let mut state = writing.commit.lock();
-    if !state.closed
-        && let Err(error) = state.log.append_mark()
-    {
-        tracing::debug!(%error, "the durable position could not be noted in the log");
-    }
-    Ok(())
-}
-
-/// Waits until everything up to `seqno` survives a power cut, at most `limit`; `false` if the time is over.
-/// Leads no flush.
-pub fn wait_durable(store: &Store, seqno: SeqNo, limit: Duration) -> Result<bool> {
-    store.check_open()?;
-    let log = match &store.writing {
-        Some(writing) => &writing.log,
-        // It says why there is no log.
-        None => &store.writing()?.log,
-    };
-    match log.wait_durable(seqno, limit)? {
-        DurableWait::Durable => Ok(true),
-        DurableWait::TimedOut => Ok(false),
-        DurableWait::Ended => {
-            store.check_open()?;
-            store.writing()?;
-            Err(Error::Closed)
-        }
-    }
-}
-
 /// The commit lock, with room for a batch.
 pub struct Room<'w> {
     /// What the lock guards.
@@ -312,106 +275,6 @@ impl CommitState {
             active.memtable.note_unlogged();
         }
         UNLOGGED
-    }
-
-    /// Copies a batch into the memtables. Infallible: room was made before.
-    #[inline]
-    fn insert(
-        &mut self,
-        batch: &EncodedBatch<'_>,
-        prepared: Option<PreparedInsert>,
-        first: SeqNo,
-        log_id: u64,
-    ) {
-        self.batches += 1;
-        self.entries += u64::from(batch.count);
-        for share in batch.shares {
-            let active = self.keyspaces[share.keyspace.get() as usize].as_mut().expect("room was made in it");
-            active.bytes += share.bytes;
-            active.entries += u64::from(share.entries);
-            active.user_bytes += share.bytes;
-            active.memtable.note_write(log_id, first.get());
-            self.active_bytes += share.bytes;
-            if let Some((kind_byte, key, value)) = batch.single {
-                active.invalidate_spans(key, kind_byte, first);
-                let tag = Tag::from_parts(first, kind_byte);
-                match prepared {
-                    Some(prepared) => active.inserter.finish_insert(prepared, key, tag, value),
-                    None => active.inserter.insert(key, tag, value),
-                }
-                return;
-            }
-        }
-        self.insert_many(batch.payload, first);
-    }
-
-    /// Begins the insertion of a batch with a single entry, and prefetches the memory it will write. Larger
-    /// batches overlap their misses by descending in lockstep.
-    #[inline]
-    fn begin_insert(&mut self, batch: &EncodedBatch<'_>) -> Option<PreparedInsert> {
-        let ((_, key, _), [share]) = (batch.single?, batch.shares) else { return None };
-        self.log.prefetch();
-        let active = self.keyspaces.get_mut(share.keyspace.get() as usize)?.as_mut()?;
-        Some(active.inserter.begin_insert(key))
-    }
-
-    fn insert_many(&mut self, payload: &[u8], first: SeqNo) {
-        let mut chunk = [Operation { key: &[], tag: Tag::OLDEST, value: &[] }; INSERT_CHUNK];
-        let mut filled = 0;
-        let mut of = KeyspaceId::default();
-        for (offset, entry) in EntryIter::new(payload).enumerate() {
-            let entry = entry.expect("the batch was encoded by this process");
-            if filled == INSERT_CHUNK || (filled > 0 && entry.keyspace != of) {
-                self.insert_chunk(of, &chunk[..filled]);
-                filled = 0;
-            }
-            of = entry.keyspace;
-            if entry.kind_byte == ValueKind::RangeDelete as u8 {
-                // In its order among the entries: later operations of the batch survive it.
-                self.insert_chunk(of, &chunk[..filled]);
-                filled = 0;
-                let delete = RangeTombstone::stored(entry.key, entry.value, first.plus(offset as u64));
-                let active = self.keyspaces[of.get() as usize].as_mut().expect("room was made in it");
-                active.inserter.insert_range_delete(delete);
-                continue;
-            }
-            let tag = Tag::from_parts(first.plus(offset as u64), entry.kind_byte);
-            chunk[filled] = Operation { key: entry.key, tag, value: entry.value };
-            filled += 1;
-        }
-        self.insert_chunk(of, &chunk[..filled]);
-    }
-
-    fn insert_chunk(&mut self, keyspace: KeyspaceId, chunk: &[Operation<'_>]) {
-        let active = self.keyspaces[keyspace.get() as usize].as_mut().expect("room was made in it");
-        if active.tombstone_spans.is_watching() {
-            for operation in chunk {
-                active.invalidate_spans(operation.key, operation.tag.kind_byte(), operation.tag.seqno());
-            }
-        }
-        active.inserter.insert_batch(chunk);
-    }
-}
-
-impl ActiveKeyspace {
-    /// Invalidates tombstone spans for an entry about to be inserted, unless it is a tombstone.
-    #[inline(always)]
-    fn invalidate_spans(&self, key: &[u8], kind_byte: u8, seqno: SeqNo) {
-        if self.tombstone_spans.is_watching() && !is_tombstone(kind_byte) {
-            self.tombstone_spans.note_put(key, SeqNo::new(seqno.get() - 1));
-        }
-    }
-}
-
-fn is_tombstone(kind_byte: u8) -> bool {
-    kind_byte == ValueKind::Delete as u8 || kind_byte == ValueKind::SingleDelete as u8
-}
-
-impl Writing {
-    /// Waits until everything up to `seqno` survives a power cut; concurrent callers share flushes.
-    pub fn sync_up_to(&self, seqno: SeqNo) -> Result<()> {
-        // Poisoned: threads that wait for a batch must not wait any longer (CS2).
-        self.log.sync_up_to(seqno, || self.commit.lock().end()).inspect_err(|_| self.commit_notifier.notify())
     }
 }
 
