@@ -10,7 +10,7 @@ use crate::{Key, SPACES};
 use esker::ingest::IngestOptions;
 use esker::parts::StepBackground;
 use esker::parts::env::Env;
-use esker::{Database, Durability, Error, KeyspaceOptions, TransactionOptions};
+use esker::{Database, Durability, Error, Keyspace, KeyspaceOptions, TransactionOptions};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -132,6 +132,11 @@ fn loaded_changes(space: u8, edits: &[(Key, Action)], load_method: LoadMethod) -
     last.into_iter().map(|(key, action)| (usize::from(space), key, value(action))).collect()
 }
 
+/// The keyspace of a number, with memtables so small that a few writes fill them.
+fn open_or_create(db: &Database, space: usize) -> esker::Result<Keyspace> {
+    db.keyspace_with(SPACES[space], KeyspaceOptions::default().write_buffer_size(4 << 10))
+}
+
 fn join(
     db: &Database,
     env: &Env,
@@ -139,8 +144,7 @@ fn join(
     edits: &[(Key, Action)],
     load_method: LoadMethod,
 ) -> esker::Result<()> {
-    let options = KeyspaceOptions::default().write_buffer_size(4 << 10);
-    let keyspace = db.keyspace_with(SPACES[usize::from(space)], options)?;
+    let keyspace = open_or_create(db, space.into())?;
     match load_method {
         LoadMethod::Tables { tables, mode } => {
             let edits = table_edits(edits);
@@ -163,8 +167,7 @@ fn join(
 fn write(db: &Database, edits: &[Edit], durability: Durability) -> esker::Result<()> {
     let mut batch = db.batch();
     for edit in edits {
-        let options = KeyspaceOptions::default().write_buffer_size(4 << 10);
-        let keyspace = db.keyspace_with(SPACES[usize::from(edit.space)], options)?;
+        let keyspace = open_or_create(db, edit.space.into())?;
         put_into(&mut batch, &keyspace, edit);
     }
     db.write_with(&batch, durability).map(drop)
@@ -173,8 +176,7 @@ fn write(db: &Database, edits: &[Edit], durability: Durability) -> esker::Result
 fn transact(db: &Database, changes: &[PlainChange], durability: Durability) -> esker::Result<()> {
     db.transact_with(TransactionOptions::default().durability(durability), |tx| {
         for (space, key, value) in changes {
-            let options = KeyspaceOptions::default().write_buffer_size(4 << 10);
-            let keyspace = db.keyspace_with(SPACES[*space], options)?;
+            let keyspace = open_or_create(db, *space)?;
             tx.get(&keyspace, key)?;
             match value {
                 Some(value) => tx.put(&keyspace, key, value)?,

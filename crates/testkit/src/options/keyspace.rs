@@ -2,11 +2,11 @@
 
 use super::Row;
 use crate::operators::{IdentityFilter, Operator};
+use esker::KeyspaceOptions;
 use esker::options::{
     AccessPattern, AdaptiveIndex, BlockBounds, BlockLayout, Codec, FilterAllocation, FilterPolicy, IndexKind,
     MemtableKind, PerLevel, Strategy,
 };
-use esker::KeyspaceOptions;
 use std::sync::Arc;
 use std::time::Duration;
 
