@@ -52,7 +52,7 @@ impl OlderVersions {
     }
 
     /// Whether one of the parts may hold a version older than `seqno` of some key from `low` up to `high`.
-    pub fn may_hold_any(&self, low: &[u8], high: Option<&[u8]>, seqno: SeqNo) -> bool {
+    pub(crate) fn may_hold_any(&self, low: &[u8], high: Option<&[u8]>, seqno: SeqNo) -> bool {
         self.runs.iter().any(|run| {
             let from = run.parts.partition_point(|part| !part.range.end.covers(low));
             let inside = run.parts[from..].iter();

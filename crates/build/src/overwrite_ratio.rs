@@ -173,7 +173,7 @@ impl<'a> OverwriteSampler<'a> {
 
     /// The ratio of a table that has ended; the next samples belong to the next table. `None` without older
     /// tables.
-    pub fn end_table(&mut self, part: &PartMeta) -> Option<(FileNumber, u32)> {
+    pub(crate) fn end_table(&mut self, part: &PartMeta) -> Option<(FileNumber, u32)> {
         self.older?;
         let (looked_for, found) =
             (std::mem::take(&mut self.looked_for), std::mem::take(&mut self.found_permille));

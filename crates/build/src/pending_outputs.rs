@@ -161,7 +161,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// Takes the cached blocks of tables, with their parts.
-    pub fn take_warmed(&mut self) -> Vec<(&PartMeta, WarmedTable)> {
+    pub(crate) fn take_warmed(&mut self) -> Vec<(&PartMeta, WarmedTable)> {
         let warmed = std::mem::take(&mut self.warmed);
         let part_of = |number| self.parts.iter().find(|part| part.file == number);
         warmed.into_iter().filter_map(|(number, own)| Some((part_of(number)?, own))).collect()

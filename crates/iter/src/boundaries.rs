@@ -48,7 +48,7 @@ impl Boundaries {
 
     /// The newest registered snapshot, if any: only readers of the present see newer entries.
     #[inline]
-    pub fn newest_snapshot(&self) -> Option<SeqNo> {
+    pub(crate) fn newest_snapshot(&self) -> Option<SeqNo> {
         self.newest_snapshot
     }
 

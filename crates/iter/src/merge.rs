@@ -163,11 +163,6 @@ impl<C: Cursor> MergingCursor<C> {
         self.sources.get(self.winner)
     }
 
-    /// Returns the sources, so that their owner can reuse their memory.
-    pub fn into_sources(self) -> Vec<C> {
-        self.sources
-    }
-
     /// Positions every source with `place`, all in the same direction, and finds the first.
     fn place_all<const BACKWARD: bool>(
         &mut self,

@@ -36,7 +36,7 @@ impl Reader {
 
     /// Whether an entry with this expiry time has expired for this reader.
     #[inline]
-    pub fn is_expired(&self, expiry_ms: u64) -> bool {
+    pub(crate) fn is_expired(&self, expiry_ms: u64) -> bool {
         esker_base::expiry::is_over(expiry_ms, self.read_time_ms)
     }
 }

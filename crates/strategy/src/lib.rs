@@ -61,7 +61,7 @@ pub use plan::{Anchor, Class, CompactionPlan, InputPart, PlanInput, PlanKind, Re
 pub use position::{Position, RunPosition};
 pub use running_jobs::{Busy, JobId, RunningJob, SetAside};
 pub use runs_per_level::RunsPerLevel;
-pub use shape::{Shape, base_bytes, base_run, upper_bytes, upper_runs};
+pub use shape::{Shape, base_bytes, upper_bytes, upper_runs};
 pub use space_target::SpaceBudget;
 pub use tombstone_rules::oldest_gone_ms;
 pub use validate::validate;

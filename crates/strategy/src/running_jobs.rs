@@ -68,7 +68,7 @@ impl Busy {
     }
 
     /// Whether a merge cannot read this part (SA1).
-    pub fn is_set_aside(&self, part: &PartMeta) -> bool {
+    pub(crate) fn is_set_aside(&self, part: &PartMeta) -> bool {
         self.has_set_aside()
             && (self.set_aside.contains(&part.file)
                 || part.blobs.iter().any(|blob| self.set_aside.contains(&blob.file)))

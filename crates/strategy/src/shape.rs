@@ -6,7 +6,7 @@ use esker_version::{LevelIndex, PartMeta, Run, Version};
 use std::sync::Arc;
 
 /// The base: the oldest run of the last level, whose bytes are taken as the live data.
-pub fn base_run(version: &Version) -> Option<&Arc<Run>> {
+pub(crate) fn base_run(version: &Version) -> Option<&Arc<Run>> {
     version.runs_of(LevelIndex::LAST).last()
 }
 

@@ -138,7 +138,7 @@ impl Version {
     }
 
     /// Removes and returns the blob files that no part points to any more (BF2).
-    pub fn take_unreferenced_blobs(&mut self) -> Vec<FileNumber> {
+    pub(crate) fn take_unreferenced_blobs(&mut self) -> Vec<FileNumber> {
         self.blobs.take_unreferenced()
     }
 

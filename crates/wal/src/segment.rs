@@ -44,7 +44,7 @@ pub fn slot_file_name(slot: u32) -> String {
 }
 
 /// The slot number in a file name; `None` if it is no segment's name.
-pub fn parse_slot_file_name(name: &str) -> Option<u32> {
+pub(crate) fn parse_slot_file_name(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(EXTENSION)?;
     let slot: u32 = digits.parse().ok()?;
     // "+7.seg" and "00007.seg" parse as numbers, but are not names that this crate writes.

@@ -93,29 +93,12 @@ pub(super) const ORDERS: &[Order] = &[
             reason: "each structure stands beside the others behind one enum, which dispatches to all of them",
         }],
     },
-    Order {
-        package: "esker-memtable",
-        folder: "memtable",
-        modules: "mod room inserter",
-        closed: &[],
-    },
-    Order {
-        package: "esker-memtable",
-        folder: "art/node",
-        modules: "layout header mod siblings publish grow",
-        closed: &[],
-    },
     tree(
         "esker-wal",
         "batch record segment file scan header_copies history catalog inspect recover salvage sync log \
                   writer",
     ),
-    Order {
-        package: "esker-wal",
-        folder: "batch",
-        modules: "entry encoder carry ingest mod",
-        closed: &[],
-    },
+    Order { package: "esker-wal", folder: "batch", modules: "entry encoder carry ingest mod", closed: &[] },
     Order {
         package: "esker-wal",
         folder: "log",
@@ -142,12 +125,7 @@ pub(super) const ORDERS: &[Order] = &[
         "range part blob run version check figures edit encode keyspaces state prepared current frame recover needed \
                   salvage manifest",
     ),
-    Order {
-        package: "esker-version",
-        folder: "encode",
-        modules: "tag fields part mod",
-        closed: &[],
-    },
+    Order { package: "esker-version", folder: "encode", modules: "tag fields part mod", closed: &[] },
     Order {
         package: "esker-version",
         folder: "state",
@@ -219,12 +197,7 @@ pub(super) const ORDERS: &[Order] = &[
         modules: "batch ingested_part memory_arbiter write_control switch_memtable write_stall make_room write_options commit ingest_commit",
         closed: &[],
     },
-    Order {
-        package: "esker-engine",
-        folder: "write/commit",
-        modules: "insert durability mod",
-        closed: &[],
-    },
+    Order { package: "esker-engine", folder: "write/commit", modules: "insert durability mod", closed: &[] },
     Order {
         package: "esker-engine",
         folder: "background",
@@ -268,12 +241,7 @@ pub(super) const ORDERS: &[Order] = &[
         modules: "report files mod pointers tree",
         closed: &[],
     },
-    Order {
-        package: "esker",
-        folder: "handle/keyspace",
-        modules: "mod writing reading",
-        closed: &[],
-    },
+    Order { package: "esker", folder: "handle/keyspace", modules: "mod writing reading", closed: &[] },
     tree("esker-protocol", "http lines pairs parse_error scalar layout answer words command"),
     tree(
         "esker-lua",
@@ -349,12 +317,7 @@ pub(super) const ORDERS: &[Order] = &[
         "data distribution settings error host dsl_workload sample report store blob compact deletes keyspaces overwrite rest \
                   workloads reopen memory_bound run",
     ),
-    Order {
-        package: "esker-bench",
-        folder: "report",
-        modules: "rows mod table json_lines",
-        closed: &[],
-    },
+    Order { package: "esker-bench", folder: "report", modules: "rows mod table json_lines", closed: &[] },
     tree(
         "esker-experiments",
         "counters error keys machine settings statistics table claim finding comparison plot context \
@@ -383,12 +346,7 @@ pub(super) const ORDERS: &[Order] = &[
         modules: "injections guaranteed operations mod",
         closed: &[],
     },
-    Order {
-        package: "esker-testkit",
-        folder: "options",
-        modules: "mod keyspace database",
-        closed: &[],
-    },
+    Order { package: "esker-testkit", folder: "options", modules: "mod keyspace database", closed: &[] },
     tree("esker-redis-testkit", "random certificates stream client server differential"),
     Order {
         package: "esker-redis-testkit",

@@ -29,7 +29,7 @@ impl PendingDeletes {
     }
 
     /// Takes everything before `border`, or all without one. Borders ascend.
-    pub fn take_before(&mut self, border: Option<&[u8]>) -> RangeTombstones {
+    pub(crate) fn take_before(&mut self, border: Option<&[u8]>) -> RangeTombstones {
         let mut taken = Vec::new();
         while let Some(fragment) = self.all.get(self.taken) {
             let start = self.cut.clone().unwrap_or_else(|| Arc::clone(&fragment.start));

@@ -11,7 +11,7 @@ use std::time::Duration;
 const BEHIND: Duration = Duration::from_secs(3600);
 
 /// Logs and reports a change of the state. Called at the open, and periodically by the compaction worker.
-pub fn note_clock(store: &Store) {
+pub(crate) fn note_clock(store: &Store) {
     let skew_ms = store.time.skew_ms();
     let state = state_of(skew_ms);
     if std::mem::replace(&mut *store.clock_state.lock(), state) == state {

@@ -36,7 +36,8 @@ mod unpublished;
 
 pub(super) use sealed::oldest_group;
 pub use sealed::seal_if_filled;
-pub use unpublished::{add_flushed, add_ingested, add_sealed};
+pub use unpublished::add_sealed;
+pub(crate) use unpublished::{add_flushed, add_ingested};
 
 /// Writes all sealed memtables of a keyspace to tables; nothing if it is dropped.
 pub fn flush_sealed(store: &Store, keyspace: &Arc<KeyspaceState>) -> Result<()> {

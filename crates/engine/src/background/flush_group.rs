@@ -37,7 +37,7 @@ const MAX_GROUP_KEYSPACES: usize = 1 << 14;
 
 /// Flushes the keyspace whose sealed memtables pin the oldest part of the log, and those next to it that fit
 /// a group; `false` if there are none. A failed flush of one keyspace does not prevent those of others.
-pub fn flush_some(store: &Store) -> Result<bool> {
+pub(crate) fn flush_some(store: &Store) -> Result<bool> {
     let oldest = |keyspace: &Arc<KeyspaceState>| {
         let view = keyspace.view.load();
         view.sealed.last().map(|memtable| memtable.first_log_id().unwrap_or(0))
@@ -78,7 +78,7 @@ pub fn flush_unlogged(store: &Store) -> Result<()> {
 }
 
 /// The keyspaces whose memtables have entries that are not in the log.
-pub fn with_unlogged(store: &Store) -> Vec<Arc<KeyspaceState>> {
+pub(crate) fn with_unlogged(store: &Store) -> Vec<Arc<KeyspaceState>> {
     let has_unlogged = |keyspace: &&Arc<KeyspaceState>| {
         keyspace.view.load().memtables().any(|memtable| memtable.has_unlogged())
     };

@@ -21,7 +21,7 @@ pub const IDLE_SEAL_BYTES: u64 = 64 << 10;
 
 /// Finds out whether the database is idle, and if so, has the memtables flushed that are worth it, and
 /// lets the log rest.
-pub fn note_activity(store: &Store) -> Result<()> {
+pub(crate) fn note_activity(store: &Store) -> Result<()> {
     let now_ns = store.monotonic_ns();
     let seqno = SeqNo::new(store.visible.load(Ordering::Acquire));
     let silent_ns = {

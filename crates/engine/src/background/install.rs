@@ -59,7 +59,7 @@ pub fn install(
 ///
 /// # Errors
 /// If every keyspace was dropped, the error that says so; otherwise those of [`make_durable`].
-pub fn install_together(
+pub(crate) fn install_together(
     store: &Store,
     shares: &[InstallShare<'_>],
     reason: FileReason,
@@ -215,7 +215,7 @@ fn discard(store: &Store, outputs: Vec<DataFile>, state: &DatabaseState) {
 }
 
 /// Releases the files that a durable edit removed.
-pub fn retire_files(store: &Store, applied: &Applied) {
+pub(crate) fn retire_files(store: &Store, applied: &Applied) {
     applied.obsolete_files.iter().for_each(|&file| store.files.retire(file));
     applied.obsolete_blobs.iter().for_each(|&file| store.files.retire_large(file));
 }
@@ -237,7 +237,7 @@ fn publish_tree(store: &Store, keyspace: &KeyspaceState, version: Arc<Version>, 
 
 /// Every edit raises the counters past what it refers to and stores the log's durable position, so that
 /// recovery can tell a torn tail from lost data.
-pub fn add_counters(store: &Store, writing: &Writing, edit: &mut VersionEdit, min_log_id: LogId) {
+pub(crate) fn add_counters(store: &Store, writing: &Writing, edit: &mut VersionEdit, min_log_id: LogId) {
     let durable = writing.log.durable_position();
     let (next_file, next_part) = writing.tables.counters();
     edit.push(EditOp::MinLogId(min_log_id))
@@ -274,7 +274,7 @@ pub fn min_log_id(store: &Store, writing: &Writing, flushed: &FlushedMemtables) 
 
 /// Whether a power cut after this flush could tear a batch over two keyspaces (WL6): some keyspace has other
 /// entries at or below `seqno` that are only in the log.
-pub fn must_sync_log_before(store: &Store, flushed: &FlushedMemtables, seqno: SeqNo) -> bool {
+pub(crate) fn must_sync_log_before(store: &Store, flushed: &FlushedMemtables, seqno: SeqNo) -> bool {
     store.all_keyspaces().iter().any(|keyspace| {
         let view = keyspace.view.load();
         let mut left = view.memtables().filter(|memtable| !flushed.has(memtable));
@@ -297,7 +297,7 @@ fn outputs_of(edit: &VersionEdit) -> Vec<DataFile> {
 
 /// Queues the event of an edit that was applied to `before`, if it has changed files. The caller holds the
 /// manifest's lock (EV2). Without listeners nothing is computed.
-pub fn emit_changes(
+pub(crate) fn emit_changes(
     store: &Store,
     keyspace: &KeyspaceState,
     reason: FileReason,

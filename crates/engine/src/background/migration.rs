@@ -43,7 +43,7 @@ impl MigrationInfo {
 
 /// The options to store for a requested change from `before` to `after`: a change of strategy is
 /// recorded, and users cannot set the record. The caller holds the manifest's lock.
-pub fn with_switch(
+pub(crate) fn with_switch(
     store: &Store,
     writing: &Writing,
     keyspace: &KeyspaceState,
@@ -120,7 +120,7 @@ pub fn pause_migration(store: &Store, keyspace: &KeyspaceState, is_paused: bool)
 }
 
 /// Records the end of finished migrations. Called by the compaction worker, which has done the last step.
-pub fn end_migrations(store: &Store, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
+pub(crate) fn end_migrations(store: &Store, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
     for keyspace in keyspaces {
         let before = keyspace.options();
         if before.switch.is_none() || misplaced_bytes(store, &keyspace.view.load().tree, &before) > 0 {

@@ -57,12 +57,12 @@ enum Drops {
 ///
 /// Blob garbage collection comes before maintaining the shape, because it merges its inputs into the last
 /// level.
-pub fn next_plan(store: &Store, keyspace: &KeyspaceState, busy: &Busy) -> Option<PickedCompaction> {
+pub(crate) fn next_plan(store: &Store, keyspace: &KeyspaceState, busy: &Busy) -> Option<PickedCompaction> {
     call_strategy(store, keyspace, busy, Drops::First)
 }
 
 /// The same, without plans that only drop tables.
-pub fn next_merge(store: &Store, keyspace: &KeyspaceState, busy: &Busy) -> Option<PickedCompaction> {
+pub(crate) fn next_merge(store: &Store, keyspace: &KeyspaceState, busy: &Busy) -> Option<PickedCompaction> {
     let wanted = call_strategy(store, keyspace, busy, Drops::First)?;
     if wanted.plan.kind == PlanKind::Drop {
         call_strategy(store, keyspace, busy, Drops::Never)

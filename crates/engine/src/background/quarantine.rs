@@ -18,7 +18,7 @@ pub const REPLACEMENT_SUFFIX: &str = ".replacement";
 
 /// Sets the file aside in which a compaction has met damage; `false` if the error is another one, the file is
 /// set aside already, or the database is not opened for it. From then on plans without it are made.
-pub fn set_aside_damage(store: &Store, keyspace: &KeyspaceState, error: &Error) -> bool {
+pub(crate) fn set_aside_damage(store: &Store, keyspace: &KeyspaceState, error: &Error) -> bool {
     let Some((kind, number)) = damaged_file(error).filter(|_| store.quarantine.is_on()) else { return false };
     let view = keyspace.view.load();
     let is_in_tree = match kind {

@@ -30,7 +30,7 @@ use std::sync::atomic::Ordering;
 
 /// Moves the oldest pinned memtables to files, until the rest is within the limit (SM2). Returns whether any
 /// was.
-pub fn spill_pinned(store: &Store, writing: &Writing) -> bool {
+pub(crate) fn spill_pinned(store: &Store, writing: &Writing) -> bool {
     let pinned = &store.pinned_memtables;
     if pinned.cannot_spill.load(Ordering::Relaxed) {
         return false;

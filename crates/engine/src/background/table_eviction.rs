@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Closes cold tables if too many are open.
-pub fn close_cold_tables(store: &Store) {
+pub(crate) fn close_cold_tables(store: &Store) {
     let mut cold = store.files.choose_cold();
     if cold.is_empty() {
         return;

@@ -69,7 +69,7 @@ fn finish_writing(store: &Store) -> Result<()> {
 /// Stores the time up to which entries were judged expired (TM2), the position up to which the log is
 /// durable, and the figures, if any has grown since the last edit. The position is what the next open expects
 /// of a log that holds entries, whatever became of its segments meanwhile.
-pub fn store_time_and_position(store: &Store, writing: &Writing) -> Result<()> {
+pub(crate) fn store_time_and_position(store: &Store, writing: &Writing) -> Result<()> {
     let mut installed = writing.manifest.lock();
     let (last_ms, durable) = (store.time.last_ms(), writing.log.durable_position());
     let (known_ms, known) = (installed.state.time_floor_ms, installed.state.durable_position);
@@ -85,7 +85,7 @@ pub fn store_time_and_position(store: &Store, writing: &Writing) -> Result<()> {
 /// The last edit of a process, and the record that the manifest is complete. Only if all entries are in
 /// tables and no history is kept can it be continued; otherwise only the time, the end of the durable log and
 /// the figures are stored.
-pub fn close_manifest(store: &Store, writing: &Writing) -> Result<()> {
+pub(crate) fn close_manifest(store: &Store, writing: &Writing) -> Result<()> {
     let Some(next) = next_life_begins_at(store, writing) else {
         return store_time_and_position(store, writing);
     };

@@ -14,7 +14,7 @@ use esker_wal::{KeptHistory, RecoveryReport};
 /// Decides what is kept of the old log, before the open's commit point, and enters it into `state`. `flushed`
 /// is the greatest sequence number that was in tables before the log was read. Kept segments are removed from
 /// the `removable` files.
-pub fn settle_history(
+pub(crate) fn settle_history(
     fs: &dyn FileSystem,
     state: &mut DatabaseState,
     report: &mut RecoveryReport,
@@ -62,7 +62,7 @@ fn keep_damaged(state: &DatabaseState, report: &mut RecoveryReport, history: &Ke
 }
 
 /// The history that a read-only database can show: the files do not change.
-pub fn history_for_reading(
+pub(crate) fn history_for_reading(
     state: &DatabaseState,
     report: &RecoveryReport,
     flushed: SeqNo,

@@ -241,13 +241,15 @@ impl<'a> Replay<'a> {
     }
 
     /// Ends a replay without records.
-    pub fn into_unchanged(self) -> DatabaseState {
+    pub(crate) fn into_unchanged(self) -> DatabaseState {
         debug_assert!(self.entries_applied == 0 && self.written.is_none());
         self.state
     }
 
     /// Ends a read-only replay: the memtables, newest first, by keyspace.
-    pub fn into_memtables(mut self) -> (DatabaseState, SeqNo, BTreeMap<KeyspaceId, Vec<Arc<MemtableView>>>) {
+    pub(crate) fn into_memtables(
+        mut self,
+    ) -> (DatabaseState, SeqNo, BTreeMap<KeyspaceId, Vec<Arc<MemtableView>>>) {
         let mut memtables = BTreeMap::new();
         for (id, mut keyspace) in std::mem::take(&mut self.keyspaces) {
             if let Some((view, _)) = keyspace.filling.take() {

@@ -180,7 +180,7 @@ impl CommitState {
     }
 
     /// Adds the writable side of a keyspace.
-    pub fn add_keyspace(&mut self, active: ActiveKeyspace) {
+    pub(crate) fn add_keyspace(&mut self, active: ActiveKeyspace) {
         let at = active.keyspace.id.get() as usize;
         if self.keyspaces.len() <= at {
             self.keyspaces.resize_with(at + 1, || None);
@@ -189,7 +189,7 @@ impl CommitState {
     }
 
     /// Removes the writable side of a keyspace: from here on no thread writes to it or seals its memtable.
-    pub fn withdraw(&mut self, keyspace: &KeyspaceState) -> Result<Box<ActiveKeyspace>> {
+    pub(crate) fn withdraw(&mut self, keyspace: &KeyspaceState) -> Result<Box<ActiveKeyspace>> {
         let slot = self.keyspaces.get_mut(keyspace.id.get() as usize).and_then(Option::take);
         let active = slot.ok_or_else(|| self.recent_drops.why_missing(keyspace.id))?;
         self.active_bytes = self.active_bytes.saturating_sub(active.bytes);
@@ -210,7 +210,7 @@ impl CommitState {
     }
 
     /// Sets the rate at which writers of a keyspace are admitted; `None` for no limit.
-    pub fn set_pace(&mut self, id: KeyspaceId, rate: Option<u64>, now_ns: u64) {
+    pub(crate) fn set_pace(&mut self, id: KeyspaceId, rate: Option<u64>, now_ns: u64) {
         let Ok(active) = self.active(id) else { return };
         let was_limited = active.pace.is_limited();
         active.pace.set_rate(rate, now_ns);

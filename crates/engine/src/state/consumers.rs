@@ -38,7 +38,7 @@ impl Consumers {
     }
 
     /// Whether the log must be durable before tables count (HS6).
-    pub fn are_there(&self) -> bool {
+    pub(crate) fn are_there(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 

@@ -64,7 +64,7 @@ pub struct Waiting<'a>(&'a AtomicU64);
 
 impl<'a> Waiting<'a> {
     /// Increments this counter until the result is dropped.
-    pub fn counted_by(waiting: &'a AtomicU64) -> Waiting<'a> {
+    pub(crate) fn counted_by(waiting: &'a AtomicU64) -> Waiting<'a> {
         waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(waiting)
     }
@@ -82,13 +82,13 @@ fn duration(nanoseconds: &AtomicU64) -> Duration {
 
 impl Counters {
     /// Adds to the time that writes were stopped, waiting for the pool.
-    pub fn add_stopped(&self, pool: WorkerPool, waited_ns: u64) {
+    pub(crate) fn add_stopped(&self, pool: WorkerPool, waited_ns: u64) {
         self.stall_ns.fetch_add(waited_ns, Ordering::Relaxed);
         self.stopped_ns[pool as usize].fetch_add(waited_ns, Ordering::Relaxed);
     }
 
     /// Adds to the time that writes were slowed for this queue; `None` if it has drained meanwhile.
-    pub fn add_slowed(&self, cause: Option<PressureCause>, waited_ns: u64) {
+    pub(crate) fn add_slowed(&self, cause: Option<PressureCause>, waited_ns: u64) {
         self.delay_ns.fetch_add(waited_ns, Ordering::Relaxed);
         let place = PressureCause::ALL.iter().position(|&queue| Some(queue) == cause);
         self.slowed_ns[place.unwrap_or(PressureCause::ALL.len())].fetch_add(waited_ns, Ordering::Relaxed);

@@ -112,7 +112,7 @@ impl Events {
     }
 
     /// Queues the event that the database takes no more writes, once.
-    pub fn emit_read_only(&self, cause: &Arc<str>) {
+    pub(crate) fn emit_read_only(&self, cause: &Arc<str>) {
         if self.is_on() && !self.is_read_only_told.swap(true, Ordering::Relaxed) {
             self.emit(|| Event::TurnedReadOnly { cause: Arc::clone(cause) });
         }

@@ -46,7 +46,12 @@ mod number {
 
 /// Adds the figures that have changed to an edit, if the last record is old enough. The caller holds the
 /// manifest's lock and not that of commits.
-pub fn record_if_due(store: &Store, writing: &Writing, installed: &mut Installed, edit: &mut VersionEdit) {
+pub(crate) fn record_if_due(
+    store: &Store,
+    writing: &Writing,
+    installed: &mut Installed,
+    edit: &mut VersionEdit,
+) {
     if store.monotonic_ns().saturating_sub(installed.figures_ns) >= INTERVAL_NS {
         record(store, writing, installed, edit);
     }
@@ -127,7 +132,7 @@ fn figures_of(keyspace: &KeyspaceState, files: &TableFiles, put_bytes: u64) -> K
 }
 
 /// The counters of a database, which begin at the recorded totals.
-pub fn restored_counters(state: &DatabaseState, now_ms: u64) -> Counters {
+pub(crate) fn restored_counters(state: &DatabaseState, now_ms: u64) -> Counters {
     let total = |number| state.counters.get(&number).map_or(0, |&value| value.min(MAX_TOTAL));
     let mut counters = Counters::default();
     counters.counted_since_ms = state.counters.get(&number::COUNTED_SINCE_MS).map_or(now_ms, |&ms| ms);

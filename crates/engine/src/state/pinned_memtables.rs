@@ -55,7 +55,7 @@ impl PinnedMemtables {
     }
 
     /// Records the outcome of an attempt; returns whether it is the first failure in a row.
-    pub fn note_attempt(&self, is_failure: bool) -> bool {
+    pub(crate) fn note_attempt(&self, is_failure: bool) -> bool {
         !self.has_failed.swap(is_failure, Ordering::Relaxed) && is_failure
     }
 }

@@ -173,7 +173,7 @@ impl Scheduler {
     }
 
     /// Requests work of this pool and no other.
-    pub fn request_alone(&self, pool: WorkerPool) {
+    pub(crate) fn request_alone(&self, pool: WorkerPool) {
         self.state.lock().pools[pool as usize].requests += 1;
         self.requests[pool as usize].notify_all();
     }
@@ -181,7 +181,7 @@ impl Scheduler {
     /// Ends the wait after a failure: a caller that waits for the pool from now on gets the outcome of the
     /// next attempt. For calls that are about this work, such as a drain after room was made. A write that
     /// found no room requests the pool instead (RY1).
-    pub fn retry_now(&self, pool: WorkerPool) {
+    pub(crate) fn retry_now(&self, pool: WorkerPool) {
         let mut state = self.state.lock();
         let pool = &mut state.pools[pool as usize];
         if pool.error.is_some() && !self.is_stepped() {
@@ -191,7 +191,7 @@ impl Scheduler {
     }
 
     /// Wakes waiters after a change they may wait for.
-    pub fn announce_progress(&self) {
+    pub(crate) fn announce_progress(&self) {
         if planted!(LosesWakeup) {
             return;
         }
@@ -233,7 +233,7 @@ impl Scheduler {
 
     /// Whether [`Scheduler::stop`] was called; long steps check it between blocks of work.
     #[inline]
-    pub fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 }

@@ -42,7 +42,7 @@ pub fn strategy_options(store: &Store, options: &KeyspaceOptions) -> StrategyOpt
 /// [`crate::background::picker::compaction_debt`] without parts that could be dropped, which would take I/O
 /// to determine. For writers that make room under the commit lock: dropping those would make no room in level
 /// 0 that a merge does not.
-pub fn known_debt(store: &Store, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
+pub(crate) fn known_debt(store: &Store, keyspace: &KeyspaceState, view: &SuperVersion) -> u64 {
     let options = keyspace.options();
     let overwrite_ratios =
         overwrite_ratios_of(&keyspace.tuning.overwrite_ratios, &options, &view.tree.version);

@@ -236,14 +236,14 @@ impl Store {
     }
 
     /// An error inside of a flush or compaction: the caller is about to wait for the end of all.
-    pub fn check_may_wait_for_jobs(&self) -> Result<()> {
+    pub(crate) fn check_may_wait_for_jobs(&self) -> Result<()> {
         check_may_read()?;
         InsideJob::here().map_or(Ok(()), |section| Err(waits_for_itself(section)))
     }
 
     /// An error inside of a flush: the caller is about to flush. A compaction does not keep flushes from
     /// ending.
-    pub fn check_may_flush(&self) -> Result<()> {
+    pub(crate) fn check_may_flush(&self) -> Result<()> {
         check_may_read()?;
         match InsideJob::here() {
             Some(JobSection::Flush) => Err(waits_for_itself(JobSection::Flush)),
@@ -271,7 +271,7 @@ impl Store {
     }
 
     /// Memory that memtables hold, those that only readers hold included.
-    pub fn held_memtable_bytes(&self) -> u64 {
+    pub(crate) fn held_memtable_bytes(&self) -> u64 {
         let keyspaces = self.all_keyspaces();
         let held = keyspaces.iter().map(|keyspace| {
             keyspace.view.load().memtables().map(|view| view.memtable.allocated_bytes()).sum::<u64>()

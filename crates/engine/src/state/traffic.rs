@@ -153,7 +153,7 @@ impl Traffic {
     }
 
     /// Key and value bytes that users put before the open.
-    pub fn earlier_put_bytes(&self) -> u64 {
+    pub(crate) fn earlier_put_bytes(&self) -> u64 {
         self.0.lock().earlier_put_bytes
     }
 
@@ -188,7 +188,7 @@ impl Traffic {
     }
 
     /// Records ingested tables with `raw_bytes` of keys and values.
-    pub fn note_ingest(&self, raw_bytes: u64, tables: impl Iterator<Item = (LevelIndex, u64)>) {
+    pub(crate) fn note_ingest(&self, raw_bytes: u64, tables: impl Iterator<Item = (LevelIndex, u64)>) {
         let mut book = self.0.lock();
         let mut moved = Moved::default();
         for (level, bytes) in tables {
@@ -200,7 +200,7 @@ impl Traffic {
     }
 
     /// Records the merge of a plan, with the entries of its inputs and outputs.
-    pub fn note_merge(&self, plan: &CompactionPlan, entries_in: u64, entries_out: u64, moved: Moved) {
+    pub(crate) fn note_merge(&self, plan: &CompactionPlan, entries_in: u64, entries_out: u64, moved: Moved) {
         let mut book = self.0.lock();
         book.note(Cause::Compaction(plan.reason), moved);
         book.levels.entry(plan.to.level()).or_default().written_bytes += moved.written_bytes;
@@ -214,7 +214,7 @@ impl Traffic {
     }
 
     /// Records a plan executed without writing.
-    pub fn note_move(&self) {
+    pub(crate) fn note_move(&self) {
         self.0.lock().moves += 1;
     }
 }
@@ -272,7 +272,7 @@ impl TrafficCounters {
     }
 
     /// The figures of jobs, by cause.
-    pub fn job_figures(&self) -> Vec<JobFigures> {
+    pub(crate) fn job_figures(&self) -> Vec<JobFigures> {
         let of = |(info, busy_ns): &(CauseInfo, u64)| JobFigures {
             cause: info.cause.name().into(),
             jobs: info.jobs,
@@ -340,7 +340,7 @@ impl TrafficCounters {
     }
 
     /// The causes, most written first.
-    pub fn into_causes(self) -> Vec<CauseInfo> {
+    pub(crate) fn into_causes(self) -> Vec<CauseInfo> {
         let mut causes: Vec<CauseInfo> = self.causes.into_iter().map(|(info, _)| info).collect();
         causes.sort_by_key(|info| std::cmp::Reverse(info.written_bytes + info.blob_bytes));
         causes

@@ -208,7 +208,7 @@ pub struct Room<'w> {
 /// Takes the commit lock once there is room for the batch, which may skip the log (UL1). Waiting time is
 /// subtracted from `wait`.
 #[inline]
-pub fn lock_with_room<'w>(
+pub(crate) fn lock_with_room<'w>(
     store: &Store,
     writing: &'w Writing,
     batch: &EncodedBatch<'_>,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The part of a file that an Ingest record names, read from the file: the record contains only what
 /// identifies it.
-pub fn part_of_logged(
+pub(crate) fn part_of_logged(
     files: &Arc<TableFiles>,
     keyspace: KeyspaceId,
     logged: &IngestedFile,

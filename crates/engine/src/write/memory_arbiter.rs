@@ -51,7 +51,7 @@ pub const QUIET_TIME: Duration = Duration::from_secs(60);
 
 /// Gives the block cache its share for the first time, and registers its cache-full notification with the
 /// log worker.
-pub fn begin_memory_arbitration(store: &Store) {
+pub(crate) fn begin_memory_arbitration(store: &Store) {
     let (cache, scheduler) = (store.files.cache(), Arc::clone(&store.scheduler));
     cache.on_full(move || scheduler.request(WorkerPool::Log));
     cache.arm_full_notification();
@@ -106,7 +106,7 @@ pub fn offer_share(store: &Store, writing: &Writing) {
 
 /// Lends the offered share, with the memory of idle arenas, if the cache is full. Called by the log
 /// worker after a cache-full notification.
-pub fn lend_if_needed(store: &Store) {
+pub(crate) fn lend_if_needed(store: &Store) {
     if !store.files.cache().was_full() {
         return;
     }
@@ -152,7 +152,7 @@ pub fn recall_share(store: &Store, held_bytes: u64, more_bytes: u64) -> bool {
 }
 
 /// Takes the share back from the cache, if it was recalled.
-pub fn reclaim_share(store: &Store) {
+pub(crate) fn reclaim_share(store: &Store) {
     if !store.memory_arbiter.is_lent() && store.memory_arbiter.granted_bytes() < store.memory.memtables_bytes
     {
         rebalance_memory(store);
@@ -161,12 +161,12 @@ pub fn reclaim_share(store: &Store) {
 
 /// Whether the log may rotate to a segment of `more_bytes` for another reason than a full one, without
 /// recalling the share (LN1): a delete-persistence target leaves nearly empty segments behind.
-pub fn is_granted(store: &Store, held_bytes: u64, more_bytes: u64) -> bool {
+pub(crate) fn is_granted(store: &Store, held_bytes: u64, more_bytes: u64) -> bool {
     held_bytes + more_bytes <= store.memory_arbiter.granted_bytes()
 }
 
 /// Offers the share after a quiet time. Called periodically by the compaction worker.
-pub fn offer_if_quiet(store: &Store) {
+pub(crate) fn offer_if_quiet(store: &Store) {
     let since_ns = store.memory_arbiter.quiet_since_ns.load(Ordering::Relaxed);
     let is_quiet = store.monotonic_ns().saturating_sub(since_ns) >= QUIET_TIME.as_nanos() as u64;
     if let Some(writing) = store.writing.as_ref().filter(|_| is_quiet) {

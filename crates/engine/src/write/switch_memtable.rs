@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 type CreateMemtable = fn(MemtableKind, &ArenaPool, u64) -> Result<(Arc<Memtable>, Inserter)>;
 
 /// A memtable for a keyspace that may stay idle: it has no room and holds almost no memory.
-pub fn stub_memtable(kind: MemtableKind, arenas: &ArenaPool) -> Result<(Arc<MemtableView>, Inserter)> {
+pub(crate) fn stub_memtable(kind: MemtableKind, arenas: &ArenaPool) -> Result<(Arc<MemtableView>, Inserter)> {
     let (memtable, inserter) = Memtable::create_stub(kind, arenas)?;
     Ok((Arc::new(MemtableView::new(memtable, 0)), inserter))
 }

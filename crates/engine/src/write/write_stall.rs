@@ -72,7 +72,7 @@ impl Wait {
 /// `WouldStall` if the time limit is exceeded or waiting is not allowed; otherwise the failure of the
 /// background work.
 #[cold]
-pub fn wait_for_room(
+pub(crate) fn wait_for_room(
     store: &Store,
     wait_for: &WaitFor,
     seen: u64,

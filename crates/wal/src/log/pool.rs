@@ -191,3 +191,85 @@ impl Pool {
         self.names_durable = self.names_durable.max(made);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::Fill;
+    use crate::history::KeptHistory;
+    use esker_base::SeqNo;
+    use esker_env::fault::StrictFs;
+    use std::path::Path;
+
+    const SEGMENT_BYTES: u64 = 8 << 10;
+
+    fn pool() -> Pool {
+        Pool::new(BTreeSet::from([1, 3]), History::new(KeptHistory::none(SeqNo::ZERO), 0))
+    }
+
+    fn segment(fs: &StrictFs, slot: u32, size_bytes: u64) -> SegmentFile {
+        SegmentFile::prepare(fs, Path::new("/"), slot, size_bytes, false, 0, Fill::Allocated).unwrap()
+    }
+
+    #[test]
+    fn slots_with_files_are_not_given_out() {
+        let mut pool = pool();
+        assert_eq!((pool.claim_slot().unwrap(), pool.claim_slot().unwrap()), (2, 4));
+        pool.free_slot(3);
+        assert_eq!(pool.claim_slot().unwrap(), 3);
+    }
+
+    #[test]
+    fn a_failure_ends_waits_while_nothing_is_ready_or_being_prepared() {
+        let mut pool = pool();
+        assert!(pool.begin_preparation());
+        assert!(!pool.begin_preparation(), "two at a time");
+        assert!(!pool.check_ready().unwrap());
+        pool.end_preparation(Err(Error::Full("the disk".into()))).unwrap_err();
+        assert!(matches!(pool.check_ready(), Err(Error::Full(_))));
+        assert!(pool.begin_preparation());
+        assert!(!pool.check_ready().unwrap(), "the next attempt may succeed");
+        pool.end_preparation(Ok(segment(&StrictFs::new(), 2, SEGMENT_BYTES))).unwrap();
+        assert!(pool.check_ready().unwrap());
+        pool.close();
+        assert!(matches!(pool.check_ready(), Err(Error::Closed)));
+        assert!(!pool.begin_preparation());
+    }
+
+    #[test]
+    fn segments_of_the_usual_size_are_recycled_up_to_the_limit() {
+        let (fs, mut pool) = (StrictFs::new(), pool());
+        let sizes = [2 * SEGMENT_BYTES, SEGMENT_BYTES, SEGMENT_BYTES, SEGMENT_BYTES];
+        let mut released: Vec<_> = (10..).zip(sizes).map(|(slot, size)| segment(&fs, slot, size)).collect();
+        pool.recycle(&mut released, SEGMENT_BYTES, 2);
+        assert_eq!(released.iter().map(|segment| segment.slot).collect::<Vec<_>>(), [10, 13]);
+        assert_eq!(pool.ready_bytes(), 2 * SEGMENT_BYTES);
+        assert_eq!(pool.set_recycling(false).len(), 2);
+        pool.recycle(&mut released, SEGMENT_BYTES, 2);
+        assert!(released.len() == 2 && !pool.has_ready());
+    }
+
+    #[test]
+    fn a_shrunk_log_needs_no_segments_until_it_grows() {
+        let (fs, mut pool) = (StrictFs::new(), pool());
+        pool.put_back(segment(&fs, 2, SEGMENT_BYTES));
+        assert!(pool.take_surplus().is_empty() && !pool.set_shrunk(true));
+        assert!(!pool.needs_segment());
+        assert_eq!(pool.take_surplus().len(), 1);
+        assert!(pool.set_shrunk(false) && pool.needs_segment());
+    }
+
+    /// A directory entry made while the directory is being synced may not be part of that sync.
+    #[test]
+    fn a_sync_covers_the_names_from_before_it() {
+        let mut pool = pool();
+        assert_eq!(pool.names_to_sync(), None);
+        pool.note_unsynced_name();
+        let made = pool.names_to_sync().unwrap();
+        pool.note_unsynced_name();
+        pool.note_synced_names(made);
+        assert_eq!(pool.names_to_sync(), Some(2));
+        pool.note_synced_names(2);
+        assert_eq!(pool.names_to_sync(), None);
+    }
+}

@@ -40,7 +40,7 @@ pub fn add_sealed<'a>(
 }
 
 /// Adds ingested tables, which share no key, to an unpublished state.
-pub fn add_ingested(
+pub(crate) fn add_ingested(
     factory: &TableFactory,
     state: &mut DatabaseState,
     id: KeyspaceId,
@@ -61,7 +61,7 @@ pub fn add_ingested(
 /// newest version of each key is kept. The state's last sequence number must cover the memtables.
 ///
 /// The tables' files are deleted when the result is dropped, unless they are claimed.
-pub fn add_flushed<'a>(
+pub(crate) fn add_flushed<'a>(
     factory: &'a TableFactory,
     state: &mut DatabaseState,
     id: KeyspaceId,

@@ -84,7 +84,11 @@ pub fn delete_shortfall(
 }
 
 /// An error with the numbers if a delete-persistence target cannot be met.
-pub fn check_deadline(store: &Store, keyspace: &KeyspaceState, within: Option<Duration>) -> Result<()> {
+pub(crate) fn check_deadline(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    within: Option<Duration>,
+) -> Result<()> {
     let Some(within) = within else { return Ok(()) };
     let Some(shortfall) = delete_shortfall(store, keyspace, within) else { return Ok(()) };
     Err(Error::invalid(format!(

@@ -19,7 +19,7 @@ use esker_version::VersionEdit;
 use std::sync::Arc;
 
 /// Seals memtables and leaves log segments that are old enough.
-pub fn age_for_targets(store: &Store) -> Result<()> {
+pub(crate) fn age_for_targets(store: &Store) -> Result<()> {
     let keyspaces = store.all_keyspaces();
     let within = keyspaces.iter().filter_map(|keyspace| keyspace.options().delete_within_ms()).min();
     let (Some(within_ms), Some(writing)) = (within, &store.writing) else { return Ok(()) };
@@ -106,7 +106,7 @@ fn leave_segment(store: &Store, writing: &Writing, segment: LogId, ages: &mut Lo
 }
 
 /// Releases unneeded segments by an edit without other changes (WL7).
-pub fn release_log(store: &Store) -> Result<()> {
+pub(crate) fn release_log(store: &Store) -> Result<()> {
     let Some(keyspace) = store.find_keyspace(DEFAULT_KEYSPACE) else { return Ok(()) };
     install::install(store, &keyspace, &[], FileReason::Flush, |_, _| VersionEdit::new())?;
     store.scheduler.request(WorkerPool::Log);

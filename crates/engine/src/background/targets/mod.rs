@@ -55,7 +55,7 @@ const MANIFEST_DIVISOR: u64 = 16;
 const USABLE_PERCENT: f64 = 70.0;
 
 /// DW2: no segment is kept for reuse as long as some keyspace has a delete-persistence target.
-pub fn settle_log_reuse(store: &Store) {
+pub(crate) fn settle_log_reuse(store: &Store) {
     if let Some(writing) = &store.writing {
         let has_delete_target =
             store.all_keyspaces().iter().any(|keyspace| keyspace.options().delete_within.is_some());
@@ -69,7 +69,11 @@ pub fn settle_log_reuse(store: &Store) {
 ///
 /// # Errors
 /// `InvalidArgument` with the numbers if not.
-pub fn check_feasible(store: &Store, keyspace: &KeyspaceState, options: &KeyspaceOptions) -> Result<()> {
+pub(crate) fn check_feasible(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    options: &KeyspaceOptions,
+) -> Result<()> {
     if options.max_space_amp_permille.is_none() {
         return Ok(());
     }

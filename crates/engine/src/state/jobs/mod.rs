@@ -83,7 +83,7 @@ impl JobFacts {
     }
 
     /// Whether the job can be preempted.
-    pub fn is_preemptible(&self) -> bool {
+    pub(crate) fn is_preemptible(&self) -> bool {
         self.class <= Class::Clean
     }
 }
@@ -166,7 +166,7 @@ impl Job {
     }
 
     /// Records the number of subcompactions.
-    pub fn note_subcompactions(&self, pieces: usize) {
+    pub(crate) fn note_subcompactions(&self, pieces: usize) {
         self.pieces.store(pieces, Ordering::Relaxed);
     }
 

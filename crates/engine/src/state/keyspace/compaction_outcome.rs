@@ -53,25 +53,25 @@ impl CompactionOutcome {
     }
 
     /// Counts a waiting writer until the result is dropped.
-    pub fn count_blocked_writer(&self) -> Waiting<'_> {
+    pub(crate) fn count_blocked_writer(&self) -> Waiting<'_> {
         Waiting::counted_by(&self.waiting)
     }
 
     /// Whether a writer waits (WM2).
     #[inline]
-    pub fn has_blocked_writers(&self) -> bool {
+    pub(crate) fn has_blocked_writers(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Records a failed plan.
-    pub fn note_failure(&self, error: Error) {
+    pub(crate) fn note_failure(&self, error: Error) {
         let mut failed = self.failed.lock();
         failed.times += 1;
         failed.last = Some(error);
     }
 
     /// Records a success, or that there is no plan left.
-    pub fn note_success(&self) {
+    pub(crate) fn note_success(&self) {
         self.failed.lock().last = None;
     }
 
@@ -81,7 +81,7 @@ impl CompactionOutcome {
     }
 
     /// The last failure, if there are more than `failures`.
-    pub fn failure_after(&self, failures: u64) -> Option<Error> {
+    pub(crate) fn failure_after(&self, failures: u64) -> Option<Error> {
         let failed = self.failed.lock();
         failed.last.clone().filter(|_| failed.times > failures)
     }

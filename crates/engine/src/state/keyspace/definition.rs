@@ -102,6 +102,6 @@ impl Definition {
 }
 
 /// The error of calls on a dropped keyspace with this name.
-pub fn dropped_error(name: &str) -> Error {
+pub(crate) fn dropped_error(name: &str) -> Error {
     Error::NotFound(format!("keyspace {name:?} was dropped").into())
 }

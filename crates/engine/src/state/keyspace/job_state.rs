@@ -34,7 +34,7 @@ impl JobState {
     }
 
     /// Sets the files that no merge reads.
-    pub fn change_set_aside(&self, files: SetAside) {
+    pub(crate) fn change_set_aside(&self, files: SetAside) {
         *self.set_aside.lock() = Arc::clone(&files);
         self.busy.lock().set_aside(files);
         self.no_plan_cache.lock().clear();

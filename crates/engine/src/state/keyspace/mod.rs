@@ -17,7 +17,8 @@ pub mod recent_drops;
 pub mod registry;
 pub mod tuning;
 
-pub use definition::{Definition, dropped_error};
+pub use definition::Definition;
+pub(crate) use definition::dropped_error;
 pub use job_state::JobState;
 pub use publication::Publication;
 pub use recent_drops::RecentDrops;
@@ -74,7 +75,7 @@ impl KeyspaceState {
     }
 
     /// Its identity and present name, for an event.
-    pub fn event_ref(&self) -> KeyspaceRef {
+    pub(crate) fn event_ref(&self) -> KeyspaceRef {
         KeyspaceRef { id: self.id, name: self.name() }
     }
 
@@ -100,7 +101,7 @@ impl KeyspaceState {
 
     /// Recomputes what follows from the tree; called after each published change of it, and after a change of
     /// the options.
-    pub fn note_tree(&self) {
+    pub(crate) fn note_tree(&self) {
         let (tree, options) = (Arc::clone(&self.view.load().tree), self.options());
         self.publication.note_tree(&tree, &options);
         self.tuning.note_tree(&tree, &options);
@@ -125,7 +126,7 @@ impl KeyspaceState {
 
     /// The error of a handle of a dropped keyspace.
     #[cold]
-    pub fn dropped_error(&self) -> Error {
+    pub(crate) fn dropped_error(&self) -> Error {
         dropped_error(&self.name())
     }
 

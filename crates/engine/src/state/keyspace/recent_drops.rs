@@ -25,7 +25,7 @@ impl RecentDrops {
     }
 
     /// The error for a missing writable side.
-    pub fn why_missing(&self, id: KeyspaceId) -> Error {
+    pub(crate) fn why_missing(&self, id: KeyspaceId) -> Error {
         match self.0.iter().rfind(|(other, _)| *other == id) {
             Some((_, name)) => dropped_error(name),
             None => Error::NotFound(format!("keyspace number {id} was dropped").into()),

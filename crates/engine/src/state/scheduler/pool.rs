@@ -36,7 +36,7 @@ impl WorkerPool {
     }
 
     /// Why a write waits for the pool.
-    pub fn why_writers_wait(self) -> &'static str {
+    pub(crate) fn why_writers_wait(self) -> &'static str {
         match self {
             WorkerPool::Log => "a log segment is being prepared",
             WorkerPool::Deletion => "files are being deleted",

@@ -25,7 +25,7 @@ impl Scheduler {
     }
 
     /// Stepped mode: after a write, sometimes runs a step, as a background thread would.
-    pub fn step_sometimes<W: BackgroundWork>(&self, work: &W) {
+    pub(crate) fn step_sometimes<W: BackgroundWork>(&self, work: &W) {
         if let Some(random) = &self.stepped
             && random.next_u64().is_multiple_of(WRITES_PER_STEP)
         {

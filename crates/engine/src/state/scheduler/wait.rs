@@ -31,7 +31,7 @@ impl State {
 
 impl Scheduler {
     /// Waits until the generation differs from `seen`; otherwise as [`Scheduler::wait`].
-    pub fn wait_for_change<W: BackgroundWork>(
+    pub(crate) fn wait_for_change<W: BackgroundWork>(
         &self,
         work: &W,
         pool: WorkerPool,

@@ -68,7 +68,7 @@ impl WriteControl {
     }
 
     /// Whether writers are throttled by a queue that merges drain.
-    pub fn waits_for_merges(&self) -> bool {
+    pub(crate) fn waits_for_merges(&self) -> bool {
         let cause = self.lock().state;
         cause.is_some_and(|cause| !cause.is_drained_by_flushes())
     }

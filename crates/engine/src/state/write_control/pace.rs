@@ -24,7 +24,7 @@ impl Pace {
     }
 
     /// Sets the rate from `now` on; the debt stays the same in bytes.
-    pub fn set_rate(&mut self, bytes_per_second: Option<u64>, now_ns: u64) {
+    pub(crate) fn set_rate(&mut self, bytes_per_second: Option<u64>, now_ns: u64) {
         let backlog_ns = self.free_at_ns.saturating_sub(now_ns);
         let before = self.bytes_per_second;
         self.bytes_per_second = bytes_per_second.unwrap_or(0);
@@ -47,7 +47,7 @@ impl Pace {
     }
 
     /// The present delay; zero if it is too short to wait for.
-    pub fn throttle_debt(&self, now_ns: u64) -> Duration {
+    pub(crate) fn throttle_debt(&self, now_ns: u64) -> Duration {
         if self.bytes_per_second == 0 {
             return Duration::ZERO;
         }
@@ -57,7 +57,7 @@ impl Pace {
 }
 
 /// Converts a duration at one rate to the duration at another.
-pub fn rescaled_ns(ns: u64, before: u64, after: u64) -> u64 {
+pub(crate) fn rescaled_ns(ns: u64, before: u64, after: u64) -> u64 {
     u64::try_from(u128::from(ns) * u128::from(before) / u128::from(after.max(1))).unwrap_or(u64::MAX)
 }
 

@@ -104,7 +104,7 @@ pub fn after_commit(store: &Store, state: &mut CommitState, batch: &EncodedBatch
 /// Called without a lock, after a batch: notifies waiting threads, updates the pressure, and waits for
 /// the throttle debt of the batch, `max_delay` at most; zero for a write that may not wait (PC6).
 #[cold]
-pub fn finish_commit(store: &Store, writing: &Writing, after: &AfterCommit, max_delay: Duration) {
+pub(crate) fn finish_commit(store: &Store, writing: &Writing, after: &AfterCommit, max_delay: Duration) {
     if after.notify {
         writing.commit_notifier.notify();
     }
@@ -202,7 +202,7 @@ fn queues(store: &Store, keyspace: &KeyspaceState, capacity: &Capacity) -> Queue
 /// The fill of the fullest queue before background work, as at a seal: from 1000 on the writer that seals
 /// has to wait. Unlike pressure it begins with an empty queue, counts the active memtables as full, and
 /// takes no lock of writers; used by a job at its begin.
-pub fn fullest_queue_permille(store: &Store, keyspace: &KeyspaceState) -> u32 {
+pub(crate) fn fullest_queue_permille(store: &Store, keyspace: &KeyspaceState) -> u32 {
     let view = keyspace.view.load();
     let in_memory = store.sealed_bytes.load(Ordering::Relaxed) + store.memory.write_buffer_bytes;
     let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
@@ -303,7 +303,11 @@ pub fn garbage_pressure(store: &Store, keyspace: &KeyspaceState, capacity: &Capa
 
 /// The error of a non-blocking write that would be delayed.
 #[cold]
-pub fn refuse_early(store: &Store, state: &mut CommitState, batch: &EncodedBatch<'_>) -> Result<(), Error> {
+pub(crate) fn refuse_early(
+    store: &Store,
+    state: &mut CommitState,
+    batch: &EncodedBatch<'_>,
+) -> Result<(), Error> {
     if !state.post_commit.has(PostCommit::THROTTLE) {
         return Ok(());
     }
