@@ -152,6 +152,10 @@ impl crate::fs_wrapper::FileWrapper for CountingFile {
         &*self.file
     }
 
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> bool {
+        self.file.read_cached_at(buffer, offset)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.file.write_at(bytes, offset)?;
         self.counts.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);

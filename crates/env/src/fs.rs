@@ -170,6 +170,13 @@ pub trait File: Send + Sync + Debug {
         Err(Error::corruption(self.path(), offset, detail))
     }
 
+    /// As [`File::read_exact_at`], if the system has all of these bytes in its page cache, so that nothing
+    /// waits for a device. `false` if it has not, or cannot tell, or if the read fails: then the contents of
+    /// `buffer` are undefined, and the device may have been asked for what is missing.
+    fn read_cached_at(&self, _buffer: &mut [u8], _offset: u64) -> bool {
+        false
+    }
+
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
 

@@ -1,8 +1,8 @@
 //! Wrappers of files and file systems: a wrapper overrides some methods and forwards the rest.
 //!
 //! A wrapper names the wrapped object and overrides what it is for; forwarding is here, once. Reads that
-//! could bypass a wrapper are not forwarded by default: reads by descriptor and by memory are refused unless
-//! the wrapper allows them.
+//! could bypass a wrapper are not forwarded by default: reads by descriptor, by memory and of what is cached
+//! are refused unless the wrapper allows them.
 //!
 //! Rejected: forwarding in [`File`] and [`FileSystem`] themselves, by a method that returns the wrapped
 //! object. A real file that omits a method would then compile.
@@ -51,6 +51,11 @@ pub trait FileWrapper: Send + Sync + Debug {
         self.below().read_at(buffer, offset)
     }
 
+    /// [`File::read_cached_at`]: not forwarded by default, because such reads bypass the wrapper.
+    fn read_cached_at(&self, _buffer: &mut [u8], _offset: u64) -> bool {
+        false
+    }
+
     /// [`File::write_at`].
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.below().write_at(bytes, offset)
@@ -81,7 +86,7 @@ pub trait FileWrapper: Send + Sync + Debug {
         self.below().map_writable(len)
     }
 
-    /// [`File::descriptor`]: not forwarded by default, because such reads bypass the wrapper.
+    /// [`File::descriptor`]: not forwarded by default, for the same reason.
     fn descriptor(&self) -> Option<Descriptor> {
         None
     }
@@ -110,6 +115,10 @@ impl<F: FileWrapper> File for F {
     #[inline]
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         FileWrapper::read_at(self, buffer, offset)
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> bool {
+        FileWrapper::read_cached_at(self, buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {

@@ -22,13 +22,21 @@ impl TimedFile {
         TimedFile { file, rates: Arc::clone(rates), clock: Arc::clone(clock) }
     }
 
+    fn is_timed(&self, len: usize) -> bool {
+        len <= LONGEST_FOREGROUND_BYTES && self.rates.is_tuned()
+    }
+
+    fn note_since(&self, start_ns: u64) {
+        self.rates.note_read(self.clock.monotonic_ns().saturating_sub(start_ns));
+    }
+
     fn timed<R>(&self, len: usize, read: impl FnOnce() -> Result<R>) -> Result<R> {
-        if len > LONGEST_FOREGROUND_BYTES || !self.rates.is_tuned() {
+        if !self.is_timed(len) {
             return read();
         }
         let start_ns = self.clock.monotonic_ns();
         let result = read();
-        self.rates.note_read(self.clock.monotonic_ns().saturating_sub(start_ns));
+        self.note_since(start_ns);
         result
     }
 }
@@ -41,6 +49,19 @@ impl FileWrapper for TimedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         ResidentOnly::check(self.file.path())?;
         self.timed(buffer.len(), || self.file.read_at(buffer, offset))
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> bool {
+        if ResidentOnly::is_on() {
+            return false;
+        }
+        // A refusal is no read; the one that follows it is timed.
+        let start_ns = self.is_timed(buffer.len()).then(|| self.clock.monotonic_ns());
+        let is_read = self.file.read_cached_at(buffer, offset);
+        if let Some(start_ns) = start_ns.filter(|_| is_read) {
+            self.note_since(start_ns);
+        }
+        is_read
     }
 
     fn descriptor(&self) -> Option<Descriptor> {

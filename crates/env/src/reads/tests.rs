@@ -139,6 +139,33 @@ fn file_system_errors_are_reported() {
     }
 }
 
+/// Reads of the page cache return all bytes or `false`, and never pass a wrapper that did not allow them.
+#[test]
+fn what_the_page_cache_has_is_read_without_waiting() {
+    let sample = Sample::new("cached", 100_000);
+    let mut buffer = vec![0; 10_000];
+    let file = sample.open(OpenMode::Read);
+    file.read_exact_at(&mut buffer, 0).unwrap();
+    // Some file systems have no such reads; there all of them are refused.
+    let is_offered = file.read_cached_at(&mut buffer, 0);
+    for offset in [0usize, 1, 4_095, 40_000, 90_000] {
+        buffer.fill(0xee);
+        assert_eq!(file.read_cached_at(&mut buffer, offset as u64), is_offered, "at {offset}");
+        assert!(!is_offered || buffer == sample.bytes[offset..offset + 10_000], "at {offset}");
+    }
+    assert!(!file.read_cached_at(&mut buffer, 90_001), "the file ends before");
+    assert!(!file.read_cached_at(&mut buffer, u64::MAX - 5), "no file is so long");
+    assert!(!sample.open(OpenMode::ReadDirect).read_cached_at(&mut buffer, 0), "past the page cache");
+    let faulty = FaultFs::new(Arc::new(StdFileSystem)).open(&sample.path, OpenMode::Read).unwrap();
+    assert!(!faulty.read_cached_at(&mut buffer, 0), "its faults would be passed by");
+    let rates = Arc::new(crate::RateLimiter::default());
+    let clock: Arc<dyn crate::Clock> = Arc::new(crate::SystemClock::new());
+    let timed = crate::TimedFile::new(file, &rates, &clock);
+    assert_eq!(timed.read_cached_at(&mut buffer, 0), is_offered);
+    let _section = esker_base::ResidentOnly::enter();
+    assert!(!timed.read_cached_at(&mut buffer, 0), "the caller accepts only what the process has");
+}
+
 #[test]
 fn names_round_trip() {
     for way in AsyncReads::ALL {

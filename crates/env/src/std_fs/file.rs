@@ -90,6 +90,10 @@ impl File for StdFile {
             .map_err(self.failed("read"))
     }
 
+    fn read_cached_at(&self, buffer: &mut [u8], offset: u64) -> bool {
+        !self.direct && platform::read_cached_at(&self.file, buffer, offset)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         write_fully(bytes, |rest, done| platform::write_at(&self.file, rest, offset + done))
             .map_err(self.failed("write"))

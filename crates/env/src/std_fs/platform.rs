@@ -10,6 +10,22 @@ pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result
     std::os::unix::fs::FileExt::read_at(file, buffer, offset)
 }
 
+/// Reads all of the buffer from the page cache by one call; `false` if that has less, or on any failure.
+#[cfg(target_os = "linux")]
+pub(super) fn read_cached_at(file: &File, buffer: &mut [u8], offset: u64) -> bool {
+    use rustix::io::{ReadWriteFlags, preadv2};
+    let wanted = buffer.len();
+    // A kernel or a file system without such reads refuses them.
+    let read = preadv2(file, &mut [io::IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
+    read.is_ok_and(|read| read == wanted)
+}
+
+/// No such reads on this platform.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn read_cached_at(_file: &File, _buffer: &mut [u8], _offset: u64) -> bool {
+    false
+}
+
 #[cfg(unix)]
 pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::write_at(file, bytes, offset)
