@@ -9,7 +9,7 @@ use crate::index::BlockIndex;
 use crate::observed_reads::{BlockOrigin, note};
 use crate::slots::Slot;
 use crate::table::Table;
-use esker_base::{Result, TableUid, large_buffer, with_thread_buffer};
+use esker_base::{Error, Result, TableUid, large_buffer, with_thread_buffer};
 use esker_cache::{Admission, BlockKind, CacheKey};
 use esker_codec::{DecodeError as CodecError, DictionaryDecoder, id};
 use esker_env::{PendingRead, ReadRequest};
@@ -22,6 +22,19 @@ const LARGEST_KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Why a block was not read.
+enum NotRead {
+    /// It is not in the page cache, or that is not known.
+    Elsewhere,
+    Failed(Error),
+}
+
+impl From<Error> for NotRead {
+    fn from(error: Error) -> NotRead {
+        NotRead::Failed(error)
+    }
 }
 
 impl Table {
@@ -164,16 +177,40 @@ impl Table {
 
     /// Reads block `number`, which must exist, past the cache.
     pub(crate) fn read_block(&self, number: usize) -> Result<BlockRef> {
+        self.read_block_by(number, |image, offset| self.file.read_exact_at(image, offset))
+    }
+
+    /// As [`Table::read_block`], if the system has the block in its page cache; `None` if it has not, or
+    /// cannot tell.
+    pub(crate) fn read_block_in_page_cache(&self, number: usize) -> Result<Option<BlockRef>> {
+        let read = |image: &mut [u8], offset| match self.file.read_cached_at(image, offset) {
+            true => Ok(()),
+            false => Err(NotRead::Elsewhere),
+        };
+        match self.read_block_by(number, read) {
+            Ok(block) => Ok(Some(block)),
+            Err(NotRead::Elsewhere) => Ok(None),
+            Err(NotRead::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Reads block `number`, which must exist, by `read`, which fills its image from an offset of the file.
+    #[inline(always)]
+    fn read_block_by<E: From<Error>>(
+        &self,
+        number: usize,
+        read: impl FnOnce(&mut [u8], u64) -> Result<(), E>,
+    ) -> Result<BlockRef, E> {
         let place = self.place(number)?;
         // The place lies in the file; spans of blocks are bounded by what a block may hold.
         let span = (place.end - place.start) as usize;
-        note(BlockOrigin::File { bytes: span as u64 });
         if self.expects_raw_blocks.load(Ordering::Relaxed) && span > FRAME_BYTES {
             // Read into the block's own memory: an uncompressed block is used in place, its checksum as
             // slack.
             let mut buffer = BlockBuffer::new(span - FRAME_BYTES);
             let image = &mut buffer.bytes_mut()[..span];
-            self.file.read_exact_at(image, place.start)?;
+            read(image, place.start)?;
+            note(BlockOrigin::File { bytes: span as u64 });
             let block = match verify_numbered(image, self.uid, place.start, number) {
                 Ok(header) if header.codec_id == id::NONE && header.file_len() == span => {
                     buffer.finish(Arc::downgrade(self.identity.slots()))
@@ -184,14 +221,15 @@ impl Table {
                 }
                 Err(error) => Err(error),
             };
-            return block.map_err(|error| self.decode_error_at(error, place.start));
+            return block.map_err(|error| self.decode_error_at(error, place.start).into());
         }
         with_thread_buffer(&STORED, Vec::new, |stored| {
             large_buffer::resize(stored, span);
-            self.file.read_exact_at(stored, place.start)?;
+            read(stored, place.start)?;
+            note(BlockOrigin::File { bytes: span as u64 });
             let block = self.copied_from_image(stored, place.start, number);
             stored.shrink_to(LARGEST_KEPT_BYTES);
-            block.map_err(|error| self.decode_error_at(error, place.start))
+            block.map_err(|error| self.decode_error_at(error, place.start).into())
         })
     }
 

@@ -105,7 +105,10 @@ unsafe fn multi_get_with<K: Kernel>(
     // SAFETY: the caller has the instructions.
     unsafe { descend::<K>(lookups, &mut batch, newest) };
     for (place, &key) in batch.places[..batch.count].iter().zip(&batch.keys) {
-        lookups[usize::from(key)].table.prefetch_block(*place);
+        let table = lookups[usize::from(key)].table;
+        if let Some(index) = &table.index {
+            table.prefetch_for_lookup(index, *place);
+        }
     }
     let mut blocks: [Option<BlockRef>; MAX_LOOKUPS] = [const { None }; MAX_LOOKUPS];
     let mut missing = 0u32;
@@ -160,7 +163,8 @@ fn lookup_remaining(
     Ok(())
 }
 
-/// Reads the uncached blocks; overlapped, if there are several and a read queue.
+/// Reads the uncached blocks: several by overlapped reads, if there is a read queue and the page cache has not
+/// all of them.
 #[cold]
 fn load_missing(
     lookups: &[Lookup<'_>],
@@ -181,7 +185,7 @@ fn load_missing(
     let begun = match &wanted[..] {
         // Other threads know nothing of this one's section, so it is asked before they are given reads.
         [_, (_, table, _), ..] if !ResidentOnly::is_on() => match table.identity.reads() {
-            Some(queue) => begin_reads(&wanted, queue)?,
+            Some(queue) => begin_reads(&wanted, queue, blocks)?,
             None => Vec::new(),
         },
         _ => Vec::new(),
@@ -212,16 +216,33 @@ struct StartedRead {
     pending: PendingRead,
 }
 
-fn begin_reads(wanted: &[(usize, &Table, usize)], queue: &ReadQueue) -> Result<Vec<StartedRead>> {
+/// Reads blocks that are in the page cache, up to the first that is not, and submits the others. A read of
+/// what is in the page cache waits for nothing, so submitting it would only add buffers and bookkeeping; and
+/// where one block is on the device others probably are, so each would be looked for in vain.
+fn begin_reads(
+    wanted: &[(usize, &Table, usize)],
+    queue: &ReadQueue,
+    blocks: &mut [Option<BlockRef>; MAX_LOOKUPS],
+) -> Result<Vec<StartedRead>> {
     let (mut requests, mut of) = (Vec::new(), Vec::new());
-    for (at, &(_, table, number)) in wanted.iter().enumerate() {
+    for (at, &(i, table, number)) in wanted.iter().enumerate() {
         let is_first =
             |(_, other, same): &(usize, &Table, usize)| *same == number && std::ptr::eq(*other, table);
-        if wanted.iter().position(is_first) == Some(at) {
-            table.cache.count_miss(BlockKind::Data);
-            requests.push(table.read_request(number)?);
-            of.push(at);
+        if wanted.iter().position(is_first) != Some(at) {
+            continue;
         }
+        table.cache.count_miss(BlockKind::Data);
+        if requests.is_empty()
+            && let Some(block) = table.read_block_in_page_cache(number)?
+        {
+            blocks[i] = Some(table.admit(block, number, Admission::Point));
+            continue;
+        }
+        requests.push(table.read_request(number)?);
+        of.push(at);
+    }
+    if requests.is_empty() {
+        return Ok(Vec::new());
     }
     let pending = queue.submit(requests);
     Ok(of.into_iter().zip(pending).map(|(wanted, pending)| StartedRead { wanted, pending }).collect())

@@ -15,6 +15,7 @@ mod job_reads;
 mod memory_accounts;
 mod observed_reads;
 mod page_alignment;
+mod page_cache_reads;
 mod paged_filters;
 mod read_modes;
 mod scans_beyond_the_cache;
