@@ -3,11 +3,12 @@
 //! A call for 4 KiB takes 1.2 us from the page cache, mostly overhead; at 64 KiB that is negligible. The
 //! buffers belong to one cursor and are reused. Scans start with single blocks and double the window while
 //! they continue without a gap, so that a short scan reads no more than it uses; a compaction starts with the
-//! full window.
+//! full window. Between walks the thread keeps a buffer ([`crate::window_buffer`]).
 //!
 //! Where reads can overlap ([`esker_env::reads`]), the next window is requested as soon as the present one
-//! has arrived, once windows are full. A job takes cached blocks from the cache, so its windows begin with
-//! uncached ones. A walk that stops early wastes at most one window, no larger than all it read before.
+//! has arrived, once windows are full and unless the present one was in the page cache. A job takes cached
+//! blocks from the cache, so its windows begin with uncached ones. A walk that stops early wastes at most one
+//! window, no larger than all it read before.
 //!
 //! A walk backwards has windows as well, which end with the block that it enters; they are not requested
 //! ahead. A few cached blocks between two windows do not end a walk.
@@ -19,6 +20,7 @@ use crate::block::{BlockRef, SLACK_BYTES};
 use crate::input_residency::{InputReading, ResidencySample};
 use crate::slots::Slot;
 use crate::table::Table;
+use crate::window_buffer::{MAX_SCAN_WINDOW_BYTES, WindowBuffer};
 use esker_base::{Result, large_buffer};
 use esker_env::{MemoryHolding, PendingRead, ReadRequest};
 use std::ops::Range;
@@ -26,10 +28,6 @@ use std::sync::Arc;
 
 /// First read beyond a single block.
 const MIN_WINDOW_BYTES: u64 = 8 << 10;
-/// Most bytes of one read of a scan, unless a block is larger. Two of them, and the block that is decoded,
-/// fit half of a second-level cache of a mebibyte, so what the kernel has copied is still cached when it is
-/// decoded.
-const MAX_SCAN_WINDOW_BYTES: u64 = 128 << 10;
 /// Bytes of one read of a compaction. It has many inputs, each with two windows: those of four inputs and the
 /// writer's buffer fit a second-level cache of a mebibyte, so what the kernel has copied is still cached when
 /// it is walked over. With 256 KiB, and a mebibyte for the writer, a merge of four takes a quarter longer.
@@ -122,18 +120,24 @@ impl ReadWindow {
 /// A window of the file, and the one after it.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
-    /// File image of the window and [`SLACK_BYTES`]; empty if its blocks were read otherwise.
-    buffer: Vec<u8>,
+    /// File image of the window and [`SLACK_BYTES`], if `is_read`.
+    buffer: WindowBuffer,
+    /// Whether the buffer has the window; else its blocks were read otherwise.
+    is_read: bool,
     window: ReadWindow,
     /// Bytes of the next window, if it continues this one.
     window_bytes: u64,
     max_window_bytes: u64,
     /// Whether the last block that was read alone was reached backwards.
     came_back: bool,
+    /// Whether the system had the last window in its page cache.
+    was_cached: bool,
     /// The window after this one, being read.
     next: Option<(ReadWindow, PendingRead)>,
     /// Memory for the window after the next.
-    spare: Vec<u8>,
+    spare: WindowBuffer,
+    /// Bytes of `spare` that were in use.
+    spare_bytes: usize,
     /// What the buffers have of the memory budget.
     held: MemoryHolding,
     /// Pacing and residency reports, for a job.
@@ -159,13 +163,16 @@ impl ReadAhead {
     #[inline(always)]
     pub(crate) fn with_window(window_bytes: u64, max_window_bytes: u64) -> ReadAhead {
         ReadAhead {
-            buffer: Vec::new(),
+            buffer: WindowBuffer::default(),
+            is_read: false,
             window: ReadWindow::default(),
             window_bytes,
             max_window_bytes,
             came_back: false,
+            was_cached: false,
             next: None,
-            spare: Vec::new(),
+            spare: WindowBuffer::default(),
+            spare_bytes: 0,
             held: MemoryHolding::default(),
             reading: None,
             last_answer: ResidencySample::default(),
@@ -224,23 +231,29 @@ impl ReadAhead {
         self.came_back = walk == Walk::Backwards && self.window.blocks.start == number + 1;
         self.window.blocks = number..number + 1;
         self.window_bytes = 0;
-        // The buffer is empty; the next read continues behind the block.
-        self.buffer.clear();
+        // The next read continues behind the block.
+        self.is_read = false;
         self.next = None;
     }
 
     /// Frees the image of a block that was decompressed elsewhere, if it is large.
     pub(crate) fn free_if_large(&mut self, table: &Table) {
-        if self.buffer.len() >= large_buffer::LARGE_BYTES {
-            self.buffer = Vec::new();
+        if self.image_bytes() >= large_buffer::LARGE_BYTES {
+            self.is_read = false;
+            self.buffer = WindowBuffer::default();
             self.hold_buffers(table);
         }
     }
 
-    /// Holds what the buffers have at present.
+    /// Bytes of the window in memory.
+    fn image_bytes(&self) -> usize {
+        if self.is_read { self.window.len() + SLACK_BYTES } else { 0 }
+    }
+
+    /// Holds what the buffers have in use at present.
     fn hold_buffers(&mut self, table: &Table) {
         let under_way = self.next.as_ref().map_or(0, |(window, _)| window.len() + SLACK_BYTES);
-        let bytes = self.buffer.len() + self.spare.len() + under_way;
+        let bytes = self.image_bytes() + self.spare_bytes + under_way;
         let memory = table.identity.memory();
         let account = if self.is_job() { &memory.jobs } else { &memory.read_ahead };
         self.held.hold(account, bytes as u64);
@@ -275,14 +288,14 @@ impl ReadAhead {
     /// Reads block `number`, if the window has it not, with the blocks behind it in the walk's direction.
     /// Overwrites images returned before.
     pub(crate) fn read(&mut self, walk: Walk, table: &Table, number: usize) -> Result<()> {
-        if self.holds(number) && !self.buffer.is_empty() { Ok(()) } else { self.fill(walk, table, number) }
+        if self.holds(number) && self.is_read { Ok(()) } else { self.fill(walk, table, number) }
     }
 
     /// The file image of block `number`, which was [read](ReadAhead::read) last.
     pub(crate) fn image_of(&self, number: usize) -> &[u8] {
         let (start, at) = (self.window.start(), number - self.window.blocks.start);
         let end = (self.window.offsets[at + 1] - start) as usize + SLACK_BYTES;
-        &self.buffer[(self.window.offsets[at] - start) as usize..end]
+        self.buffer.slice((self.window.offsets[at] - start) as usize..end)
     }
 
     /// Whether [`ReadAhead::free_if_passed`] frees the memory when the walk has come to block `number`.
@@ -293,10 +306,12 @@ impl ReadAhead {
     }
 
     /// Frees the memory once the last block of the window was copied: a cursor that stays open without moving
-    /// holds no buffer for each of its runs. The next window takes as long to read as to allocate for.
+    /// holds no buffer for each of its runs. The next window takes the one that the thread keeps.
     pub(crate) fn free_if_passed(&mut self, walk: Walk, number: usize) {
         if self.frees_at(walk, number) {
-            (self.buffer, self.spare) = (Vec::new(), Vec::new());
+            self.is_read = false;
+            (self.buffer, self.spare) = (WindowBuffer::default(), WindowBuffer::default());
+            self.spare_bytes = 0;
             self.held.release();
         }
     }
@@ -304,13 +319,16 @@ impl ReadAhead {
     #[cold]
     fn fill(&mut self, walk: Walk, table: &Table, number: usize) -> Result<()> {
         let goes_on = self.goes_on(walk, number);
+        let used_bytes = self.image_bytes();
+        self.is_read = false;
         self.window.blocks = number..number;
         match self.next.take() {
             Some((next, read)) if next.blocks.contains(&number) => {
                 // The blocks before it were cached when the walk reached them, and paced one by one.
                 self.before_read(next.len_from(number) as u64)?;
-                let buffer = read.wait()?;
+                let buffer = WindowBuffer::of(read.wait()?);
                 self.spare = std::mem::replace(&mut self.buffer, buffer);
+                self.spare_bytes = used_bytes;
                 self.window = next;
             }
             _ => {
@@ -325,17 +343,15 @@ impl ReadAhead {
                 }
                 let len = window.len();
                 self.before_read(len as u64)?;
-                large_buffer::resize(&mut self.buffer, len);
-                table.file.read_exact_at(&mut self.buffer, window.start())?;
+                let image = self.buffer.room(len);
+                self.was_cached = table.file.read_cached_at(image, window.start());
+                if !self.was_cached {
+                    table.file.read_exact_at(image, window.start())?;
+                }
                 self.window = window;
             }
         }
-        large_buffer::resize(&mut self.buffer, self.window.len() + SLACK_BYTES);
-        // A buffer that grew has at most twice its length.
-        let kept_bytes = 2 * (self.window_bytes.max(MIN_WINDOW_BYTES) as usize + SLACK_BYTES);
-        if self.buffer.len() <= kept_bytes {
-            self.buffer.shrink_to(kept_bytes);
-        }
+        self.is_read = true;
         if walk == Walk::Forwards {
             self.read_next(table)?;
         }
@@ -348,7 +364,9 @@ impl ReadAhead {
     }
 
     fn read_next(&mut self, table: &Table) -> Result<()> {
-        let Some(queue) = table.identity.reads() else { return Ok(()) };
+        // What is in the page cache is copied when it is needed: nothing would overlap, and a scan that ends
+        // now would have copied a window for nothing.
+        let Some(queue) = table.identity.reads().filter(|_| !self.was_cached) else { return Ok(()) };
         let wanted = self.grown();
         // A scan that ends before its windows are full would have read as much again for nothing.
         if wanted < self.max_window_bytes {
@@ -366,10 +384,8 @@ impl ReadAhead {
             return Ok(());
         }
         self.window_bytes = window_bytes;
-        let mut buffer = std::mem::take(&mut self.spare);
-        // Capacity for the slack behind the window.
-        large_buffer::resize(&mut buffer, window.len() + SLACK_BYTES);
-        buffer.truncate(window.len());
+        self.spare_bytes = 0;
+        let buffer = std::mem::take(&mut self.spare).into_request(window.len());
         let request = ReadRequest { file: Arc::clone(&table.file), offset: window.start(), buffer };
         self.next = queue.submit(vec![request]).pop().map(|read| (window, read));
         Ok(())

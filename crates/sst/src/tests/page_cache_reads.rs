@@ -3,7 +3,9 @@
 
 use super::{EXPECTED, new_fs, options, path, write};
 use crate::testing::{Shape, TestEntry, entries};
-use crate::{Lookup, MAX_LOOKUPS, OpenTables, Table, TableHit, TableIdentity, TableOptions, multi_get};
+use crate::{
+    Lookup, MAX_LOOKUPS, OpenTables, ReadPurpose, Table, TableHit, TableIdentity, TableOptions, multi_get,
+};
 use esker_base::checksum::key_hash;
 use esker_base::{Error, Result, SeqNo};
 use esker_cache::BlockCache;
@@ -12,6 +14,7 @@ use esker_env::fault::StrictFs;
 use esker_env::{
     AsyncReads, Env, File, FileSystem, FileWrapper, MemoryLedger, OpenMode, ReadQueue, SeededRandom,
 };
+use esker_iter::Cursor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -170,5 +173,35 @@ fn damage_in_the_page_cache_is_an_error_with_its_place() {
             writable.write_at(&byte, start + 40).unwrap();
         }
         assert!(damaged > 5, "{codec}: {damaged} of {blocks} blocks");
+    }
+}
+
+/// A walk asks for a window ahead only where the one before came from the device.
+#[test]
+fn windows_in_the_page_cache_are_not_requested_ahead() {
+    let mut sample = entries(Shape::Random, 16_000, 0, &SeededRandom::new(8));
+    sample.iter_mut().for_each(|entry| entry.value = vec![entry.key[0]; 100]);
+    for codec in [Codec::None, Codec::Lz4] {
+        let fs = new_fs();
+        write(&fs, &sample, TableOptions { codec, ..options() });
+        for purpose in [ReadPurpose::Scan, ReadPurpose::Compaction] {
+            for is_cached in [false, true] {
+                let (table, file) = open(&fs, AsyncReads::Threads);
+                file.cached_end.store(if is_cached { u64::MAX } else { 0 }, Ordering::Relaxed);
+                let (mut cursor, mut requested) = (table.cursor(purpose), 0);
+                cursor.seek_to_first().unwrap();
+                for entry in &sample {
+                    assert_eq!((cursor.key(), cursor.value()), (&entry.key[..], &entry.value[..]));
+                    requested += u64::from(cursor.under_way().is_some());
+                    cursor.next().unwrap();
+                }
+                assert_eq!(requested > 0, !is_cached, "{codec}, {purpose:?}: {requested}");
+                let (cached, refused, plain) = file.take();
+                let blocks = table.blocks() as u64;
+                assert!(cached + plain < blocks / 4, "{codec}, {purpose:?}: {cached} and {plain} reads");
+                // A scan reads its first block alone.
+                assert!(!is_cached || (refused == 0 && plain <= 1), "{codec}, {purpose:?}: {plain}");
+            }
+        }
     }
 }
