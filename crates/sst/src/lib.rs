@@ -36,8 +36,9 @@
 //! * `section_reader` reads the end of a file and `table` opens it. `table_filter` and `table_index` are its
 //!   filter and block index, `range_estimate` sizes of key ranges, `table_identity` what is kept while it is
 //!   closed, `cached_part` what the cache holds of it.
-//! * `slots`, `load`, `mapped`, `window_buffer` and `read_ahead` get blocks, `input_residency` reports those of a job;
-//!   `lookup`, `multi_get` and `cursor` read entries; `observed_reads` reports where their blocks were.
+//! * `slots`, `load`, `mapped`, `window_buffer` and `read_ahead` get blocks, `input_residency` reports those
+//!   of a job; `lookup`, `multi_get` and `cursor` read entries; `observed_reads` reports where their blocks
+//!   were.
 //! * `verify`, `inspect` and `salvage` are for tools, `stored_checksums` for copies of files.
 
 mod block;

@@ -163,8 +163,8 @@ fn lookup_remaining(
     Ok(())
 }
 
-/// Reads the uncached blocks: several by overlapped reads, if there is a read queue and the page cache has not
-/// all of them.
+/// Reads the uncached blocks: several by overlapped reads, if there is a read queue and the page cache has
+/// not all of them.
 #[cold]
 fn load_missing(
     lookups: &[Lookup<'_>],

@@ -1,4 +1,5 @@
-//! Window buffers: memory for the windows of a walk (`read_ahead`), which each thread keeps from walk to walk.
+//! Window buffers: memory for the windows of a walk (`read_ahead`), which each thread keeps from walk to
+//! walk.
 //!
 //! A short scan beyond the cache reads a few windows and frees their memory soon after. Allocated anew, it is
 //! cleared before it is read into, and what the allocator has returned to the system is touched for the first

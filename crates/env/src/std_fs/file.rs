@@ -21,8 +21,8 @@ impl StdFile {
         StdFile { file, path: path.to_path_buf(), direct, map: None }
     }
 
-    /// A file that is opened to be read. The system is told not to record when that was, which takes a twelfth
-    /// of a short read from the page cache.
+    /// A file that is opened to be read. The system is told not to record when that was, which takes a
+    /// twelfth of a short read from the page cache.
     pub(super) fn for_reading(file: std::fs::File, path: &Path, direct: bool) -> StdFile {
         platform::leave_access_time(&file);
         StdFile::new(file, path, direct)
