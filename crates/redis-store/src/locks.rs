@@ -47,12 +47,40 @@ enum Guard<'s> {
     Exclusive(RwLockWriteGuard<'s, ()>),
 }
 
+/// Stripes as bits, for one look whether one of some hundred is held.
+#[derive(Debug, Default)]
+struct StripeSet([u64; STRIPES / u64::BITS as usize]);
+
+impl StripeSet {
+    fn place(stripe: Stripe) -> (usize, u64) {
+        (usize::from(stripe) / u64::BITS as usize, 1 << (u32::from(stripe) % u64::BITS))
+    }
+
+    fn contains(&self, stripe: Stripe) -> bool {
+        let (word, bit) = Self::place(stripe);
+        self.0[word] & bit != 0
+    }
+
+    fn insert(&mut self, stripe: Stripe) {
+        let (word, bit) = Self::place(stripe);
+        self.0[word] |= bit;
+    }
+
+    fn remove(&mut self, stripe: Stripe) {
+        let (word, bit) = Self::place(stripe);
+        self.0[word] &= !bit;
+    }
+}
+
 /// The stripes that a transaction holds, freed when it is dropped.
 #[derive(Debug)]
 pub struct Held<'s> {
     stripes: &'s Stripes,
     /// Ascending while taken by [`Held::wait_for`].
     guards: Vec<(Stripe, Guard<'s>)>,
+    /// Those that are held with readers, and those that are held alone.
+    shared: StripeSet,
+    exclusive: StripeSet,
 }
 
 /// How stripes are held.
@@ -67,7 +95,23 @@ pub enum Access {
 impl<'s> Held<'s> {
     /// No stripe yet.
     pub fn new(stripes: &'s Stripes) -> Self {
-        Self { stripes, guards: Vec::new() }
+        Self { stripes, guards: Vec::new(), shared: StripeSet::default(), exclusive: StripeSet::default() }
+    }
+
+    fn add(&mut self, stripe: Stripe, guard: Guard<'s>) {
+        match guard {
+            Guard::Shared(_) => self.shared.insert(stripe),
+            Guard::Exclusive(_) => self.exclusive.insert(stripe),
+        }
+        self.guards.push((stripe, guard));
+    }
+
+    /// Frees all stripes but so many that were taken first.
+    fn free_behind(&mut self, kept: usize) {
+        for (stripe, _) in self.guards.drain(kept..) {
+            self.shared.remove(stripe);
+            self.exclusive.remove(stripe);
+        }
     }
 
     /// Whether nothing is held.
@@ -85,13 +129,11 @@ impl<'s> Held<'s> {
         wanted.dedup();
         for stripe in wanted {
             let lock = &self.stripes.locks[usize::from(*stripe)];
-            self.guards.push((
-                *stripe,
-                match access {
-                    Access::Shared => Guard::Shared(lock.read()),
-                    Access::Exclusive => Guard::Exclusive(lock.write()),
-                },
-            ));
+            let guard = match access {
+                Access::Shared => Guard::Shared(lock.read()),
+                Access::Exclusive => Guard::Exclusive(lock.write()),
+            };
+            self.add(*stripe, guard);
         }
     }
 
@@ -114,7 +156,7 @@ impl<'s> Held<'s> {
                 self.free();
                 return false;
             };
-            self.guards.push((*stripe, guard));
+            self.add(*stripe, guard);
         }
         true
     }
@@ -124,14 +166,15 @@ impl<'s> Held<'s> {
     pub fn try_for(&mut self, wanted: &[Stripe], access: Access) -> bool {
         let before = self.guards.len();
         for stripe in wanted {
-            let held = self.guards.iter().find(|(held, _)| held == stripe).map(|(_, guard)| guard);
-            match (held, access) {
-                (Some(Guard::Exclusive(_)), _) | (Some(Guard::Shared(_)), Access::Shared) => continue,
-                (Some(Guard::Shared(_)), Access::Exclusive) => {
-                    self.guards.truncate(before);
-                    return false;
+            if self.exclusive.contains(*stripe) {
+                continue;
+            }
+            if self.shared.contains(*stripe) {
+                if access == Access::Shared {
+                    continue;
                 }
-                (None, _) => {}
+                self.free_behind(before);
+                return false;
             }
             let lock = &self.stripes.locks[usize::from(*stripe)];
             let guard = match access {
@@ -139,10 +182,10 @@ impl<'s> Held<'s> {
                 Access::Exclusive => lock.try_write().map(Guard::Exclusive),
             };
             let Some(guard) = guard else {
-                self.guards.truncate(before);
+                self.free_behind(before);
                 return false;
             };
-            self.guards.push((*stripe, guard));
+            self.add(*stripe, guard);
         }
         true
     }
@@ -158,7 +201,7 @@ impl<'s> Held<'s> {
 
     /// Frees all stripes.
     pub fn free(&mut self) {
-        self.guards.clear();
+        self.free_behind(0);
     }
 }
 
@@ -177,6 +220,10 @@ mod tests {
         assert!(!second.try_for(&[1, 2, 9], Access::Exclusive));
         assert!(second.is_empty() && first.try_for(&[1, 2], Access::Exclusive));
         first.free();
+        // What was freed is not taken for held.
+        second.wait_for(&mut (0..STRIPES as Stripe).collect(), Access::Exclusive);
+        assert!((0..STRIPES as Stripe).all(|stripe| !first.try_for(&[stripe], Access::Shared)));
+        second.free();
         first.wait_for(&mut vec![3], Access::Shared);
         assert!(second.try_for(&[3], Access::Shared) && !second.try_for(&[3], Access::Exclusive));
         second.free();
