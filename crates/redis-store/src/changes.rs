@@ -176,17 +176,22 @@ impl Changes {
         }
     }
 
-    /// Adds all changes to a batch.
+    /// Adds all changes to a batch, those of a keyspace one behind the other: the memtable takes neighbours
+    /// of one keyspace in lockstep, so that their cache misses overlap. Each key has one change, so their
+    /// order does not matter.
     pub(crate) fn add_to(&self, store: &Store, batch: &mut WriteBatch) -> Result<()> {
         if let Some(indexed) = self.indexed.get() {
             *batch = indexed.to_batch()?;
             return Ok(());
         }
-        for change in &self.changes {
-            let (space, key) = (store.space(change.space), self.slice(change.key));
-            match change.value {
-                Some(value) => batch.put(space, key, self.slice(value)),
-                None => batch.delete(space, key),
+        for space in Space::ALL.into_iter().filter(|space| self.spaces & bit_of(*space) != 0) {
+            let keyspace = store.space(space);
+            for change in self.changes.iter().filter(|change| change.space == space) {
+                let key = self.slice(change.key);
+                match change.value {
+                    Some(value) => batch.put(keyspace, key, self.slice(value)),
+                    None => batch.delete(keyspace, key),
+                }
             }
         }
         Ok(())
