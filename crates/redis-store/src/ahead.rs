@@ -57,6 +57,13 @@ impl Ahead {
         Some(self.found[place].take())
     }
 
+    /// What was found for a key that has not been asked for as often as it was to be. It is not taken.
+    pub(crate) fn peek(&self, key: &[u8]) -> Option<&Value> {
+        let rest = self.wanted.get(self.next..self.found.len())?;
+        let place = self.next + rest.iter().position(|wanted| wanted.key == key)?;
+        self.found[place].as_ref()
+    }
+
     /// How often a key will still be asked for, if it is the next one.
     pub(crate) fn times(&self, key: &[u8]) -> usize {
         self.wanted.get(self.next).filter(|wanted| wanted.key == key).map_or(0, |wanted| wanted.times)
@@ -90,5 +97,18 @@ mod tests {
         assert_eq!((take(b"b"), take(b"a")), (None, None), "what was passed over is gone");
         assert_eq!(take(b"c"), Some(None));
         assert!(ahead.is_empty());
+    }
+
+    #[test]
+    fn a_value_that_is_looked_at_is_still_to_be_taken() {
+        let mut ahead = Ahead::default();
+        for key in ["a", "b", "c"] {
+            ahead.want(key.into(), 1);
+        }
+        ahead.found(vec![None, Some(Value::owned(b"2".to_vec())), None]);
+        assert!(ahead.peek(b"b").is_some_and(|value| *value == b"2"));
+        assert!(ahead.peek(b"a").is_none() && ahead.peek(b"x").is_none());
+        assert!(ahead.take(b"a").is_some() && ahead.take(b"b").flatten().is_some());
+        assert!(ahead.peek(b"b").is_none(), "it is taken");
     }
 }

@@ -392,6 +392,11 @@ impl<'s> Txn<'s> {
         self.ahead.times(record_key)
     }
 
+    /// The record of a key if it was looked up ahead and no command has asked for it since.
+    pub(crate) fn record_ahead(&self, record_key: &[u8]) -> Option<&Value> {
+        self.ahead.peek(record_key)
+    }
+
     /// Whether elements that were looked up together are still to be taken.
     pub(crate) fn has_elements_ahead(&self) -> bool {
         !self.elements_ahead.is_empty()

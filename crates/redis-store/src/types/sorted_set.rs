@@ -21,6 +21,7 @@
 //! No place of a member lies before `low` or behind `high`, if they are not empty. Walks begin there: what is
 //! popped leaves deleted entries at the ends of the order, and a queue would walk over more and more of them.
 
+mod ahead;
 mod convert;
 mod packed;
 mod place;
@@ -31,6 +32,7 @@ mod split;
 mod tests;
 mod walk;
 
+pub use ahead::look_at_scores;
 pub use convert::{encoding, load, memory_bytes, save};
 pub use place::{MemberBound, ScoreBound, Span};
 pub use sample::Chance;
@@ -123,6 +125,17 @@ impl SortedSet {
         match &self.form {
             Form::Packed(packed) => Ok(packed.find(member).map(|found| found.score)),
             Form::Split(split) => split.score(txn, member),
+        }
+    }
+
+    /// The same for a member whose score is to be set, from memory if it was looked up ahead.
+    ///
+    /// # Errors
+    /// As [`SortedSet::score`].
+    pub fn score_ahead(&self, txn: &mut Txn<'_>, member: &[u8]) -> Result<Option<f64>> {
+        match &self.form {
+            Form::Packed(_) => self.score(txn, member),
+            Form::Split(split) => split.score_ahead(txn, member),
         }
     }
 

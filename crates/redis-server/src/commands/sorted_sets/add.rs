@@ -108,7 +108,7 @@ pub(crate) fn add(call: &mut Call<'_, '_>, options: ScoreOptions, pairs: &[(f64,
         pairs.iter().try_for_each(|(_, member)| check_member(member))?;
         let limits = limits(call);
         for (score, member) in pairs {
-            let before = set.score(call.txn, member)?;
+            let before = set.score_ahead(call.txn, member)?;
             last = options.score(before, *score)?;
             let Some(score) = last.filter(|score| before != Some(*score)) else { continue };
             set.set(call.txn, entry.physical(), member, before, score, &limits)?;

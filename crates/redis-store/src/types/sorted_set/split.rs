@@ -63,7 +63,7 @@ impl Split {
         payload
     }
 
-    fn element_key(&self, txn: &Txn<'_>, member: &[u8]) -> Vec<u8> {
+    pub(super) fn element_key(&self, txn: &Txn<'_>, member: &[u8]) -> Vec<u8> {
         let hash = xxh3_64_with_seed(member, txn.store().hash_seed());
         let mut bytes = Vec::with_capacity(16 + member.len());
         bytes.extend_from_slice(&self.object.to_be_bytes());
@@ -79,6 +79,15 @@ impl Split {
             Ok(()) => txn.get(Space::Elements, &key)?.map(|value| stored_score(&value)).transpose(),
             Err(_) => Ok(None),
         }
+    }
+
+    /// The same from memory if it was looked up ahead.
+    pub(super) fn score_ahead(&self, txn: &mut Txn<'_>, member: &[u8]) -> Result<Option<f64>> {
+        if super::check_member(member).is_err() {
+            return Ok(None);
+        }
+        let stored = txn.element(&self.element_key(txn, member))?;
+        stored.map(|value| stored_score(&value)).transpose()
     }
 
     pub(super) fn scores(&self, txn: &Txn<'_>, members: &[&[u8]]) -> Result<Vec<Option<f64>>> {

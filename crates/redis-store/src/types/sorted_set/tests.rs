@@ -339,6 +339,41 @@ fn groups_of_pops_take_the_outermost_members() {
     }
 }
 
+/// AH1, where the scores that a group will ask for are looked up together.
+#[test]
+fn scores_that_were_looked_up_together_are_those_of_the_set() {
+    let test = TestStore::new("scores");
+    let (mut txn, mut numbers, mut model) = (test.txn(), Numbers(9), BTreeMap::new());
+    let limits = EncodingLimits::default();
+    for round in 0..150 {
+        let count = 1 + numbers.below(40);
+        let members: Vec<Vec<u8>> =
+            (0..count).map(|_| format!("member {}", numbers.below(900)).into_bytes()).collect();
+        let names: Vec<&[u8]> = members.iter().map(Vec::as_slice).collect();
+        txn.look_ahead(0, std::iter::repeat_n(KEY, members.len())).expect("readable");
+        look_at_scores(&mut txn, 0, KEY, &names).expect("readable");
+        for member in &members {
+            if numbers.below(12) == 0 {
+                change(&mut txn, &mut model, &mut numbers, 900);
+            }
+            let mut entry = txn.entry(0, KEY).expect("readable");
+            let mut set = SortedSet::of(&entry).expect("readable").unwrap_or_default();
+            let before = set.score_ahead(&mut txn, member).expect("readable");
+            assert_eq!(before, model.get(member).copied());
+            if numbers.below(4) > 0 {
+                let score = numbers.below(500) as f64;
+                set.set(&mut txn, entry.physical(), member, before, score, &limits).expect("written");
+                set.write(&mut txn, &mut entry).expect("written");
+                model.insert(member.clone(), score);
+            }
+        }
+        txn.commit(Stalls::Wait).expect("written");
+        if round % 10 == 9 {
+            check(&mut txn, &model, &mut numbers);
+        }
+    }
+}
+
 #[test]
 fn the_index_grows_and_shrinks_by_levels() {
     // More nodes than one level has are many members; the check is that of every change.
