@@ -2,7 +2,8 @@
 //! nodes without a search in the store.
 //!
 //! A family is the nodes that have one parent. It is what the store has, from when it was read until a change
-//! makes or removes a node; such a change forgets it.
+//! makes or removes nodes of several levels; such a change forgets it. One of the lowest level that becomes
+//! two does not: reading the whole family again would cost more than all changes until the next one is full.
 //!
 //! What holds:
 //! * RN1. A family in the store's memory is as it is stored. A transaction takes it out, changes it with the

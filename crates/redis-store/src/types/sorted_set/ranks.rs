@@ -107,28 +107,53 @@ pub(super) fn adjust(
         families.push((family_key, family));
     }
     path.reverse();
-    let has_same_nodes = match is_added {
+    let change = match is_added {
         true => split_full(txn, ranks, object, path)?,
         false => remove_empty(txn, ranks, object, path)?,
     };
-    if has_same_nodes {
-        families.into_iter().for_each(|(key, family)| txn.give_rank_nodes(key, family));
+    match change {
+        NodeChange::None => {}
+        NodeChange::LowestSplit(halves) => has_split(&mut families, halves),
+        NodeChange::Other => return Ok(()),
     }
+    families.into_iter().for_each(|(key, family)| txn.give_rank_nodes(key, family));
     Ok(())
 }
 
-/// Writes the nodes of a path, lowest first, and splits those that have become too large (ZR3). Whether there
-/// was none.
-fn split_full(txn: &mut Txn<'_>, ranks: &mut Ranks, object: u64, path: Vec<RankNode>) -> Result<bool> {
-    let (mut is_split_below, mut has_same_nodes) = (false, true);
+/// How a change of one member changed which nodes there are.
+enum NodeChange {
+    /// Not at all.
+    None,
+    /// One of the lowest level became two, those above have the same places as before.
+    LowestSplit([RankNode; 2]),
+    /// Nodes of several levels were split or removed.
+    Other,
+}
+
+/// Splits a node in the family of the lowest level, which is the last, and counts it in that of its parent.
+fn has_split(families: &mut [(Vec<u8>, Family)], [first, second]: [RankNode; 2]) {
+    let at = |family: &Family| family.partition_point(|node| node.place <= first.place) - 1;
+    if let [.., (_, parents), _] = families {
+        let parent = at(parents);
+        parents[parent].children += 1;
+    }
+    if let [.., (_, nodes)] = families {
+        let place = at(nodes);
+        nodes.splice(place..=place, [first, second]);
+    }
+}
+
+/// Writes the nodes of a path, lowest first, and splits those that have become too large (ZR3).
+fn split_full(txn: &mut Txn<'_>, ranks: &mut Ranks, object: u64, path: Vec<RankNode>) -> Result<NodeChange> {
+    let (mut is_split_below, mut change) = (false, NodeChange::None);
     for (level, mut node) in (1..).zip(path) {
         node.children += u32::from(is_split_below);
         is_split_below = node.children > MAX_CHILDREN;
-        has_same_nodes &= !is_split_below;
         if is_split_below {
             let (first, second) = halves(txn, object, level, &node)?;
             put(txn, object, level, &first)?;
             put(txn, object, level, &second)?;
+            change = if level == 1 { NodeChange::LowestSplit([first, second]) } else { NodeChange::Other };
         } else {
             put(txn, object, level, &node)?;
         }
@@ -136,8 +161,9 @@ fn split_full(txn: &mut Txn<'_>, ranks: &mut Ranks, object: u64, path: Vec<RankN
     ranks.top_nodes += u32::from(is_split_below);
     if ranks.top_nodes > MAX_CHILDREN {
         add_level(txn, ranks, object)?;
+        change = NodeChange::Other;
     }
-    Ok(has_same_nodes)
+    Ok(change)
 }
 
 /// Two nodes in place of one, each with half its children.
@@ -175,9 +201,13 @@ fn add_level(txn: &mut Txn<'_>, ranks: &mut Ranks, object: u64) -> Result<()> {
     Ok(())
 }
 
-/// Writes the nodes of a path, lowest first, without those that have become empty (ZR4). Whether there
-/// was none.
-fn remove_empty(txn: &mut Txn<'_>, ranks: &mut Ranks, object: u64, mut path: Vec<RankNode>) -> Result<bool> {
+/// Writes the nodes of a path, lowest first, without those that have become empty (ZR4).
+fn remove_empty(
+    txn: &mut Txn<'_>,
+    ranks: &mut Ranks,
+    object: u64,
+    mut path: Vec<RankNode>,
+) -> Result<NodeChange> {
     let is_removed = |at: &usize| {
         let first = path.get(at + 1).map_or(&[][..], |above| &above.place);
         path[*at].members == 0 && path[*at].place != first
@@ -198,7 +228,7 @@ fn remove_empty(txn: &mut Txn<'_>, ranks: &mut Ranks, object: u64, mut path: Vec
     for (level, node) in (1..).zip(&path).skip(removed) {
         put(txn, object, level, node)?;
     }
-    Ok(removed == 0)
+    Ok(if removed == 0 { NodeChange::None } else { NodeChange::Other })
 }
 
 /// The number of members before a place.
