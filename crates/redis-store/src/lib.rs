@@ -22,9 +22,9 @@
 //! # Map
 //! [`layout`] keyspaces and keys of entries; [`record`] the record of a key; [`locks`] stripes; [`store`]
 //! the open store; [`txn`] a transaction and [`entry`] a key in it; [`types`] the types; `whole_database`
-//! deletes and exchanges databases; `random_key` is RANDOMKEY; `rank_nodes` and `order_ends` keep parts of
-//! large sorted sets in memory; [`garbage`] and [`expiry_sweep`] delete in the background; `check` looks for
-//! broken invariants.
+//! deletes and exchanges databases; `random_key` is RANDOMKEY; `rank_nodes`, `order_ends` and
+//! `list_ends` keep parts of large sorted sets and lists in memory; [`garbage`] and [`expiry_sweep`] delete in
+//! the background; `check` looks for broken invariants.
 
 #![forbid(unsafe_code)]
 
@@ -36,6 +36,7 @@ pub mod expiry_sweep;
 pub mod garbage;
 mod ids;
 pub mod layout;
+mod list_ends;
 pub mod locks;
 mod order_ends;
 mod random_key;

@@ -2,6 +2,7 @@
 
 use crate::ids::ObjectIds;
 use crate::layout::{PhysicalDb, Space, system};
+use crate::list_ends::EndsOfLists;
 use crate::locks::Stripes;
 use crate::order_ends::Ends;
 use crate::random_seed::{self, random_seed};
@@ -44,6 +45,8 @@ pub struct Store {
     pub(crate) rank_nodes: Mutex<Families>,
     /// Ends of sorted sets.
     pub(crate) order_ends: Mutex<Ends>,
+    /// Ends of lists.
+    pub(crate) list_ends: Mutex<EndsOfLists>,
     /// No key expires before this time, in milliseconds since 1970.
     pub(crate) next_expiry_ms: AtomicU64,
     /// Up to this time, in milliseconds since 1970, expired keys are not deleted.
@@ -114,6 +117,7 @@ impl Store {
             written: AtomicU64::new(0),
             rank_nodes: Mutex::default(),
             order_ends: Mutex::default(),
+            list_ends: Mutex::default(),
             next_expiry_ms: AtomicU64::new(0),
             kept_expired_until_ms: AtomicU64::new(0),
             garbage_objects: garbage.into(),

@@ -6,6 +6,7 @@
 use crate::ahead::Ahead;
 use crate::changes::Changes;
 use crate::layout::{PhysicalDb, Space, record_key};
+use crate::list_ends::{EndsOfLists, ListEnds};
 use crate::order_ends::{Ends, OrderEnds};
 use crate::rank_nodes::{Families, Family};
 use crate::store::{CountKind, Store, count_key};
@@ -130,6 +131,8 @@ pub struct Txn<'s> {
     rank_nodes: Families,
     /// Ends of sorted sets whose order this transaction changed.
     order_ends: Ends,
+    /// Ends of lists from which this transaction popped.
+    list_ends: EndsOfLists,
     snapshot: Option<Snapshot>,
     now_ms: u64,
     interest: Interest,
@@ -164,6 +167,7 @@ impl<'s> Txn<'s> {
             elements_ahead: Ahead::default(),
             rank_nodes: Families::default(),
             order_ends: Ends::default(),
+            list_ends: EndsOfLists::default(),
             snapshot: None,
             now_ms,
             interest,
@@ -397,11 +401,6 @@ impl<'s> Txn<'s> {
         self.ahead.peek(record_key)
     }
 
-    /// Whether elements that were looked up together are still to be taken.
-    pub(crate) fn has_elements_ahead(&self) -> bool {
-        !self.elements_ahead.is_empty()
-    }
-
     /// Looks elements up together, in the order in which [`Txn::element`] will be asked for them. The caller
     /// holds the stripe of their key until the next commit.
     pub(crate) fn look_at_elements(&mut self, keys: impl Iterator<Item = Vec<u8>>) -> Result<()> {
@@ -437,6 +436,17 @@ impl<'s> Txn<'s> {
     /// Gives the ends of a sorted set back, as this transaction leaves them.
     pub(crate) fn give_order_ends(&mut self, object: u64, ends: OrderEnds) {
         self.order_ends.put(object, ends);
+    }
+
+    /// Takes the ends of a list that are in memory. The caller holds the list's stripe alone.
+    pub(crate) fn take_list_ends(&mut self, object: u64) -> Option<ListEnds> {
+        debug_assert!(self.snapshot.is_none(), "a transaction that has freed its stripes changes nothing");
+        self.list_ends.take(object).or_else(|| self.store.list_ends.lock().take(object))
+    }
+
+    /// Gives the ends of a list back, as this transaction leaves them.
+    pub(crate) fn give_list_ends(&mut self, object: u64, ends: ListEnds) {
+        self.list_ends.put(object, ends);
     }
 
     /// Tells that a key was changed: for WATCH, blocked clients and tracking. Counts as one change.
@@ -557,6 +567,7 @@ impl<'s> Txn<'s> {
         self.forget_ahead();
         self.rank_nodes.clear();
         self.order_ends.clear();
+        self.list_ends.clear();
         self.counts.clear();
         self.swapped = None;
         self.told = Told::default();
@@ -620,13 +631,16 @@ impl<'s> Txn<'s> {
         self.elements_ahead.clear();
     }
 
-    /// Gives the store what was taken of its memory, which is as the store is now (RN1, OE1).
+    /// Gives the store what was taken of its memory, which is as the store is now (RN1, OE1, LE1).
     fn give_memory_back(&mut self) {
         if !self.rank_nodes.is_empty() {
             self.rank_nodes.move_to(&mut self.store.rank_nodes.lock());
         }
         if !self.order_ends.is_empty() {
             self.order_ends.move_to(&mut self.store.order_ends.lock());
+        }
+        if !self.list_ends.is_empty() {
+            self.list_ends.move_to(&mut self.store.list_ends.lock());
         }
     }
 }

@@ -170,7 +170,7 @@ fn a_list_equals_its_model_over_openings_and_leaves_nothing() -> Result<()> {
     Ok(())
 }
 
-/// AH1: elements that are looked up ahead for a group are those that its commands would have read.
+/// LE1: elements that are read ahead are those that the commands of a group would have read.
 #[test]
 fn groups_of_commands_on_a_list_equal_its_model() -> Result<()> {
     let directory = std::env::temp_dir().join(format!("esker-redis-list-groups-{}", std::process::id()));
@@ -192,18 +192,24 @@ fn groups_of_commands_on_a_list_equal_its_model() -> Result<()> {
                 )?;
                 txn.commit(Stalls::Wait)?;
             }
-            let (commands, side) = (1 + random.below(40), random.side());
+            let (commands, side, before) = (1 + random.below(40), random.side(), model.clone());
             txn.look_ahead(0, std::iter::repeat_n(&b"list"[..], commands as usize))?;
             for _ in 0..commands {
                 let mut entry = txn.entry(0, b"list")?;
                 match random.below(12) {
                     0 => change(&mut txn, &mut entry, &mut model, &mut random)?,
+                    1 => pop(&mut txn, &mut entry, &mut model, random.side())?,
                     _ => pop(&mut txn, &mut entry, &mut model, side)?,
                 }
             }
             if random.below(8) == 0 {
                 let entry = txn.entry(0, b"list")?;
                 check(&txn, &entry, &model, &mut random)?;
+            }
+            if random.below(8) == 0 {
+                // What was popped is there again.
+                txn.roll_back();
+                model = before;
             }
             txn.commit(Stalls::Wait)?;
             let entry = txn.entry(0, b"list")?;

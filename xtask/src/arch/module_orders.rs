@@ -277,7 +277,7 @@ pub(super) const ORDERS: &[Order] = &[
     },
     tree(
         "esker-redis-store",
-        "layout random_seed record locks ids rank_nodes order_ends store ahead changes txn entry types whole_database random_key expiry_sweep garbage check",
+        "layout random_seed record locks ids rank_nodes order_ends list_ends store ahead changes txn entry types whole_database random_key expiry_sweep garbage check",
     ),
     tree(
         "esker-redis-server",

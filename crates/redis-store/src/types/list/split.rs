@@ -10,7 +10,8 @@
 //!   has no holes exactly if head and tail are `len - 1` steps apart, and then positions are computed.
 
 use super::Side;
-use crate::layout::{PhysicalDb, Space, object_key};
+use crate::layout::{PhysicalDb, Space};
+use crate::list_ends::ListEnd;
 use crate::txn::Txn;
 use crate::types::malformed;
 use esker::{Result, Value};
@@ -75,8 +76,11 @@ impl SplitList {
         payload
     }
 
-    fn key(&self, position: u64) -> Vec<u8> {
-        object_key(self.object, &position.to_be_bytes())
+    fn key(&self, position: u64) -> [u8; 16] {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&self.object.to_be_bytes());
+        key[8..].copy_from_slice(&position.to_be_bytes());
+        key
     }
 
     /// Entries from one position to another, both included, with their positions.
@@ -89,8 +93,7 @@ impl SplitList {
         let range = txn.range(Space::Elements, self.key(first)..=self.key(last));
         range.map(|entry| {
             let (key, value) = entry?;
-            let position = key.get(8..).and_then(|bytes| bytes.try_into().ok());
-            Ok((u64::from_be_bytes(position.ok_or_else(|| malformed("list"))?), value))
+            Ok((position_in(&key)?, value))
         })
     }
 
@@ -121,9 +124,20 @@ impl SplitList {
         txn.get(Space::Elements, &self.key(position))?.ok_or_else(|| malformed("list"))
     }
 
-    /// Sets the element at a position.
+    /// Sets the element at a position that has one.
     pub(super) fn set(&self, txn: &mut Txn<'_>, position: u64, value: &[u8]) -> Result<()> {
+        self.forget_ends(txn);
+        self.put(txn, position, value)
+    }
+
+    /// Puts an element at a position.
+    fn put(&self, txn: &mut Txn<'_>, position: u64, value: &[u8]) -> Result<()> {
         txn.put(Space::Elements, &self.key(position), value)
+    }
+
+    /// Before elements are removed, set or moved, other than by a pop (LE1).
+    fn forget_ends(&self, txn: &mut Txn<'_>) {
+        drop(txn.take_list_ends(self.object));
     }
 
     pub(super) fn push(&mut self, txn: &mut Txn<'_>, side: Side, value: &[u8]) -> Result<()> {
@@ -137,7 +151,7 @@ impl SplitList {
             self.centre(txn)?;
             return self.push(txn, side, value);
         };
-        self.set(txn, position, value)?;
+        self.put(txn, position, value)?;
         if self.len == 0 || side == Side::Head {
             self.head = position;
         }
@@ -151,6 +165,7 @@ impl SplitList {
     /// Moves all elements into a new object around the middle, when positions at one end are used up: once in
     /// 2^43 pushes.
     fn centre(&mut self, txn: &mut Txn<'_>) -> Result<()> {
+        self.forget_ends(txn);
         let mut moved = Self::new(txn, PhysicalDb((self.object >> 48) as u16))?;
         let first = MIDDLE - (self.len / 2).saturating_mul(STEP).min(MIDDLE / 2);
         (moved.head, moved.tail) = (first, first);
@@ -161,7 +176,7 @@ impl SplitList {
             from = last + 1;
             for (_, value) in &page {
                 moved.tail = first + moved.len * STEP;
-                moved.set(txn, moved.tail, value)?;
+                moved.put(txn, moved.tail, value)?;
                 moved.len += 1;
             }
         }
@@ -172,16 +187,22 @@ impl SplitList {
 
     /// Removes an element at an end, before so many further commands on this list.
     pub(super) fn pop(&mut self, txn: &mut Txn<'_>, side: Side, commands_behind: usize) -> Result<Value> {
-        let position = if side == Side::Head { self.head } else { self.tail };
-        if commands_behind > 0 && !txn.has_elements_ahead() && self.is_regular() {
-            let count = (commands_behind as u64 + 1).min(self.len);
-            let position_of = |index: u64| match side {
-                Side::Head => self.head + index * STEP,
-                Side::Tail => self.tail - index * STEP,
-            };
-            txn.look_at_elements((0..count).map(|index| self.key(position_of(index))))?;
+        let is_tail = side == Side::Tail;
+        let position = if is_tail { self.tail } else { self.head };
+        // If it fails on the way, the ends are forgotten.
+        let mut ends = txn.take_list_ends(self.object).unwrap_or_default();
+        let end = ends.end(is_tail);
+        let to_read = (end.to_read(position, commands_behind) as u64).min(self.len);
+        // A walk over changed elements costs several times as much, so what the whole group pops is read
+        // before it changes any.
+        if to_read > 1 && self.is_regular() && txn.leaves_alone(Space::Elements) {
+            end.set(self.outermost(txn, is_tail, to_read, commands_behind + 1)?);
         }
-        let value = txn.element(&self.key(position))?.ok_or_else(|| malformed("list"))?;
+        let value = match end.pop(position) {
+            Some(value) => value,
+            None => self.get(txn, position)?,
+        };
+        ends.forget_other(position, is_tail);
         if self.len > 1 {
             let next = match side {
                 Side::Head if self.is_regular() => position + STEP,
@@ -196,7 +217,26 @@ impl SplitList {
         }
         txn.delete(Space::Elements, &self.key(position))?;
         self.len -= 1;
+        if self.len > 0 {
+            txn.give_list_ends(self.object, ends);
+        }
         Ok(value)
+    }
+
+    /// Up to `count` elements from an end of a regular list, with their positions; `pops` of them are popped.
+    fn outermost(&self, txn: &Txn<'_>, is_tail: bool, count: u64, pops: usize) -> Result<Vec<(u64, Value)>> {
+        let distance = (count - 1) * STEP;
+        let (first, last) = match is_tail {
+            false => (self.head, self.head + distance),
+            true => (self.tail - distance, self.tail),
+        };
+        let (mut elements, mut bytes) = (Vec::with_capacity(count as usize), 0);
+        txn.visit(Space::Elements, self.key(first)..=self.key(last), is_tail, |key, value| {
+            elements.push((position_in(key)?, Value::copied(value)));
+            bytes += value.len();
+            Ok(ListEnd::goes_on(elements.len(), bytes, pops))
+        })?;
+        Ok(elements)
     }
 
     fn first_from(&self, txn: &Txn<'_>, position: u64) -> Result<u64> {
@@ -244,7 +284,7 @@ impl SplitList {
         let position = if middle > before { middle } else { self.spread(txn, before)? };
         self.flags |= OFF_GRID;
         self.len += 1;
-        self.set(txn, position, value)
+        self.put(txn, position, value)
     }
 
     /// Spreads the elements behind a position, as few as need be, and returns a free position behind it.
@@ -252,6 +292,7 @@ impl SplitList {
     /// The more elements are spread the narrower they may lie, so that a place where many are inserted is not
     /// spread as a whole each time.
     fn spread(&mut self, txn: &mut Txn<'_>, before: u64) -> Result<u64> {
+        self.forget_ends(txn);
         let mut moved: Vec<(u64, Value)> = Vec::new();
         let mut limit = None;
         for entry in self.entries(txn, before + 1, self.tail) {
@@ -275,7 +316,7 @@ impl SplitList {
         let mut position = before + distance;
         for (_, value) in &moved {
             position += distance;
-            self.set(txn, position, value)?;
+            self.put(txn, position, value)?;
         }
         if limit.is_none() {
             self.tail = position;
@@ -285,6 +326,7 @@ impl SplitList {
 
     /// Removes up to `most` elements that equal `value`, and returns how many.
     pub(super) fn remove(&mut self, txn: &mut Txn<'_>, value: &[u8], most: u64, from: Side) -> Result<u64> {
+        self.forget_ends(txn);
         let (mut removed, mut left) = (0, self.len);
         let (mut first, mut last) = (self.head, self.tail);
         let mut equal = Vec::new();
@@ -320,6 +362,7 @@ impl SplitList {
 
     /// Keeps the elements with indexes from `first` to below `end`, which is above it.
     pub(super) fn trim(&mut self, txn: &mut Txn<'_>, first: u64, end: u64) -> Result<()> {
+        self.forget_ends(txn);
         let (head, tail) = (self.position_of(txn, first)?, self.position_of(txn, end - 1)?);
         let old = *self;
         if first > 0 {
@@ -344,4 +387,10 @@ impl SplitList {
         }
         Ok(())
     }
+}
+
+/// The position in an element's key.
+fn position_in(key: &[u8]) -> Result<u64> {
+    let position = key.get(8..).and_then(|bytes| bytes.try_into().ok());
+    Ok(u64::from_be_bytes(position.ok_or_else(|| malformed("list"))?))
 }
