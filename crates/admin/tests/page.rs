@@ -162,4 +162,10 @@ fn a_tree_of_a_thousand_tables_is_drawn() {
     let Some(text) = page(&server, &Window { name: "thousand", ..DESKTOP }) else { return };
     assert!(drawn(&text) >= 2);
     assert_eq!(text.matches("class=\"table\"").count(), tables(&server));
+    // Tables of a run that have all of its keys stand side by side, and fill the strip.
+    let cells = text.split("<rect ").filter(|cell| cell.contains("class=\"table\""));
+    let widths =
+        cells.filter_map(|cell| cell.split("width=\"").nth(1)?.split('"').next()?.parse::<f64>().ok());
+    let covered: f64 = widths.sum();
+    assert!(covered > 900.0, "the tables cover {covered} of 1,000");
 }

@@ -4,6 +4,7 @@
 const REFRESH_MS = 2000;
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 1000; // Units of a drawing; it is stretched to its place.
+const GAP = 0.02; // Of the width of a table, where none is.
 
 /** An element with attributes and children; strings become text. */
 function make(name, attributes, ...children) {
@@ -72,10 +73,12 @@ function key(hex) {
 }
 
 /** A table; columns with a leading # hold numbers. */
+const KINDS = { "#": "number", "_": "whole", "~": "whole aside" }; // First letters of columns.
+
 function table(head, rows, caption) {
-  const css = head.map((name) => (name.startsWith("#") ? { class: "number" } : {}));
+  const css = head.map((name) => (KINDS[name[0]] ? { class: KINDS[name[0]] } : {}));
   const cells = (tag, row) => make("tr", {}, ...row.map((cell, at) => make(tag, css[at], cell)));
-  const names = head.map((name) => name.replace("#", ""));
+  const names = head.map((name) => name.replace(/^[#_~]/, ""));
   const body = make("tbody", {}, ...rows.map((row) => cells("td", row)));
   const whole = make("table", {}, make("thead", {}, cells("th", names)), body);
   if (caption) whole.prepend(make("caption", { class: "dim" }, caption));
@@ -205,20 +208,37 @@ function memory(status) {
   fill("memory", ...lines);
 }
 
-/** Where keys lie: the rank of a border among all borders of the tree, which is about a share of the data. */
+/**
+ * Where keys lie: a border of a table is as far to the right as there are steps between borders before it. A step that no
+ * table covers holds no data and is next to nothing wide, so that neighbours in a run stand side by side.
+ */
 function places(tree) {
+  const tables = tree.levels.flatMap((level) => level.runs.flat());
   const borders = new Set();
-  for (const level of tree.levels) {
-    for (const run of level.runs) {
-      for (const one of run) {
-        borders.add(one.smallest_hex);
-        if (one.largest_hex !== "") borders.add(one.largest_hex);
-      }
-    }
+  for (const one of tables) {
+    borders.add(one.smallest_hex);
+    if (one.largest_hex !== "") borders.add(one.largest_hex);
   }
   const sorted = [...borders].sort();
-  const rank = new Map(sorted.map((border, at) => [border, (WIDTH * at) / Math.max(sorted.length - 1, 1)]));
-  return { from: (one) => rank.get(one.smallest_hex), to: (one) => (one.largest_hex === "" ? WIDTH : rank.get(one.largest_hex)) };
+  const index = new Map(sorted.map((border, at) => [border, at]));
+  const begun = new Array(sorted.length + 1).fill(0);
+  for (const one of tables) {
+    begun[index.get(one.smallest_hex)] += 1;
+    begun[one.largest_hex === "" ? sorted.length : index.get(one.largest_hex)] -= 1;
+  }
+  let covering = 0;
+  let width = 0;
+  const steps = sorted.map((_, at) => {
+    const here = width;
+    covering += begun[at];
+    width += covering > 0 ? 1 : GAP;
+    return here;
+  });
+  // Behind the last border there are keys only if a table has no end.
+  const whole = covering > 0 ? width : steps[steps.length - 1];
+  const at = (border) => (steps[index.get(border)] * WIDTH) / whole;
+  if (!(whole > 0)) return { from: () => 0, to: () => WIDTH };
+  return { from: (one) => at(one.smallest_hex), to: (one) => (one.largest_hex === "" ? WIDTH : at(one.largest_hex)) };
 }
 
 /** A table, and a part of its height for the share of deletes. */
@@ -382,9 +402,9 @@ function promises(status) {
 
 function slow(status) {
   const slowest = [...status.slowlog.commands].sort((a, b) => b.duration_us - a.duration_us).slice(0, 8);
-  const row = (one) => [micros(one.duration_us), one.arguments.join(" "), new Date(1000 * one.time_s).toLocaleTimeString(), one.address];
+  const row = (one) => [micros(one.duration_us), one.arguments.join(" "), new Date(1000 * one.time_s).toLocaleTimeString("en-GB"), one.address];
   const parts = [];
-  if (slowest.length > 0) parts.push(table(["#Took", "Command", "At", "Client"], slowest.map(row)));
+  if (slowest.length > 0) parts.push(table(["#Took", "Command", "_At", "~Client"], slowest.map(row)));
   else parts.push(make("p", { class: "dim" }, "SLOWLOG has no command."));
   const used = status.commands.commands.filter((one) => one.calls > 0);
   used.sort((a, b) => b.microseconds - a.microseconds);
@@ -396,7 +416,9 @@ function slow(status) {
 }
 
 function draw(status) {
+  const began = performance.now();
   for (const part of [header, writes, rates, memory, tree, jobs, log, promises, slow]) part(status);
+  document.body.dataset.drawMs = String(Math.round(performance.now() - began));
   document.body.dataset.drawn = String(Number(document.body.dataset.drawn || 0) + 1);
 }
 
