@@ -264,7 +264,11 @@ fn advice_on(error: &ConnectError) -> Option<&'static str> {
         ConnectError::UnknownAuthority(_) => {
             Some("name the file of the authority that signed it with --tls-ca FILE")
         }
-        ConnectError::BadCertificate(_) => Some("connect by a name that the certificate has"),
+        ConnectError::OtherName(_) => Some("connect by a name that the certificate has"),
+        ConnectError::IsAuthority => Some(
+            "make one for the server: `openssl req -x509` does with `-addext basicConstraints=critical,CA:FALSE`",
+        ),
+        ConnectError::BadCertificate(_) => None,
         ConnectError::WantsCertificate => {
             Some("show one with --tls-cert FILE and --tls-key FILE, or serve with tls-auth-clients no")
         }

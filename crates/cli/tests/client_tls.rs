@@ -68,6 +68,19 @@ fn a_server_that_asks_for_a_certificate_is_shown_one() {
     assert_eq!(serving.end().code, Some(0));
 }
 
+/// What `openssl req -x509` makes by default is an authority's, and other clients accept it.
+#[test]
+fn a_server_that_shows_an_authority_is_told_from_one_with_another_name() {
+    let dir = WorkingDir::new();
+    let authority = Authority::new(dir.path(), "server");
+    authority.itself();
+    Authority::new(dir.path(), "ca");
+    let (serving, address) = serve(&dir, "no");
+    let ran = dir.run(&format!("stats --connect {address} --tls --tls-ca server.crt"));
+    refused(&ran, "its certificate is that of an authority", "basicConstraints=critical,CA:FALSE");
+    assert_eq!(serving.end().code, Some(0));
+}
+
 #[test]
 fn a_server_without_tls_and_files_that_are_wrong_are_named() {
     let dir = WorkingDir::new();

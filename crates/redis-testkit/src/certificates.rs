@@ -49,6 +49,13 @@ impl Authority {
         self.directory.join(format!("{}.crt", self.name))
     }
 
+    /// Its own certificate and key, in the files NAME.crt and NAME.key, as a server must not show them.
+    pub fn itself(&self) -> Certified {
+        let key_file = self.directory.join(format!("{}.key", self.name));
+        std::fs::write(&key_file, self.issuer.key().serialize_pem()).expect("a file");
+        Certified { cert_file: self.file(), key_file }
+    }
+
     /// Makes a certificate for `localhost` and a key, in the files NAME.crt and NAME.key. Files of that name
     /// are replaced.
     pub fn certify(&self, name: &str) -> Certified {

@@ -55,6 +55,10 @@ pub enum ConnectError {
     NoTls,
     /// No authority of this file has signed the server's certificate.
     UnknownAuthority(PathBuf),
+    /// The server's certificate is for other names; a sentence tells which.
+    OtherName(String),
+    /// The server's certificate is one that signs others, which no server may show.
+    IsAuthority,
     /// The server's certificate cannot be trusted for another reason, which a sentence tells.
     BadCertificate(String),
     /// The server wants a certificate, and none was shown.
@@ -74,7 +78,12 @@ impl fmt::Display for ConnectError {
             ConnectError::UnknownAuthority(file) => {
                 write!(f, "its certificate is of no authority in {}", file.display())
             }
-            ConnectError::BadCertificate(reason) => write!(f, "its certificate {reason}"),
+            ConnectError::OtherName(reason) | ConnectError::BadCertificate(reason) => {
+                write!(f, "its certificate {reason}")
+            }
+            ConnectError::IsAuthority => {
+                f.write_str("its certificate is that of an authority (basicConstraints=CA:TRUE)")
+            }
             ConnectError::WantsCertificate => f.write_str("it wants a certificate of the client"),
             ConnectError::CertificateRefused => {
                 f.write_str("it does not accept the certificate of the client")
@@ -148,7 +157,7 @@ impl Connector {
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
                 ConnectError::UnknownAuthority(self.authorities.clone())
             }
-            Error::InvalidCertificate(reason) => ConnectError::BadCertificate(refused(reason)),
+            Error::InvalidCertificate(reason) => refused(reason),
             Error::AlertReceived(alert) if is_of_certificates(*alert) => match self.shows_certificate {
                 true => ConnectError::CertificateRefused,
                 false => ConnectError::WantsCertificate,
@@ -170,18 +179,27 @@ fn system_authorities() -> Result<PathBuf, TlsError> {
     })
 }
 
-/// Why a certificate is not trusted, behind "its certificate".
-fn refused(reason: &CertificateError) -> String {
+/// What the library of certificates calls a certificate of an authority that a server shows.
+const AUTHORITY_SHOWN: &str = "CaUsedAsEndEntity";
+
+/// Why a certificate is not trusted; sentences stand behind "its certificate".
+fn refused(reason: &CertificateError) -> ConnectError {
     match reason {
         CertificateError::NotValidForNameContext { expected, presented } => {
-            format!("is for {}, not for {}", presented.join(" and "), expected.to_str())
+            let names = presented.join(" and ");
+            ConnectError::OtherName(format!("is for {names}, not for {}", expected.to_str()))
         }
-        CertificateError::NotValidForName => "is for another name".to_owned(),
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired".to_owned(),
+        CertificateError::NotValidForName => ConnectError::OtherName("is for another name".to_owned()),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            ConnectError::BadCertificate("has expired".to_owned())
+        }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "is not valid yet".to_owned()
+            ConnectError::BadCertificate("is not valid yet".to_owned())
         }
-        reason => format!("is not accepted: {reason}"),
+        CertificateError::Other(other) if format!("{other:?}").contains(AUTHORITY_SHOWN) => {
+            ConnectError::IsAuthority
+        }
+        reason => ConnectError::BadCertificate(format!("is not accepted: {reason}")),
     }
 }
 
