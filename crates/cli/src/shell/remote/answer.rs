@@ -31,6 +31,8 @@ impl Form {
 pub(super) enum Lost {
     /// The connection broke off.
     Connection(io::Error),
+    /// What answers speaks another protocol.
+    Protocol,
     /// The answer could not be written.
     Output(Failure),
 }
@@ -39,6 +41,12 @@ impl From<Lost> for Failure {
     fn from(lost: Lost) -> Failure {
         match lost {
             Lost::Connection(error) => Failure::system("the server broke off", &error),
+            Lost::Protocol => {
+                Failure::unreachable("what answers there does not speak the text protocol of `esker serve`")
+                    .advise(
+                        "--connect HOST:PORT of the shell is the address of --dsl, by default 127.0.0.1:8080",
+                    )
+            }
             Lost::Output(failure) => failure,
         }
     }
@@ -76,6 +84,9 @@ fn copy_line(answers: &mut impl BufRead, out: &mut dyn Write) -> Result<CopiedLi
         }
         let end = available.iter().position(|&byte| byte == b'\n');
         let piece = available.get(..end.map_or(available.len(), |end| end + 1)).unwrap_or_default();
+        if start.is_empty() && is_of_other_protocol(piece) {
+            return Err(Lost::Protocol);
+        }
         out.write_all(piece).map_err(|error| Lost::Output(error.into()))?;
         start.extend(piece.iter().take(8_usize.saturating_sub(start.len())));
         let len = piece.len();
@@ -86,6 +97,38 @@ fn copy_line(answers: &mut impl BufRead, out: &mut dyn Write) -> Result<CopiedLi
                 start if start.starts_with(b"Error:") => CopiedLine::Error,
                 _ => CopiedLine::Other,
             });
+        }
+    }
+}
+
+/// Whether an answer begins as those of HTTP, of Redis, or of a binary protocol do. Ours begin with a digit, a
+/// number's sign, a quote or a capital word, and none of those is `HTTP`.
+fn is_of_other_protocol(piece: &[u8]) -> bool {
+    match piece {
+        [b'\n', ..] => false,
+        [b'-', second, ..] => second.is_ascii_alphabetic(),
+        [first, ..] => first.is_ascii_control() || piece.starts_with(b"HTTP/"),
+        [] => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_other_protocols_are_known_by_their_beginning() {
+        for other in
+            ["HTTP/1.1 400 Bad Request\r\n", "-ERR unknown command 'p'\r\n", "\0\0\x18\x04", "\x15\x03\x01"]
+        {
+            assert!(is_of_other_protocol(other.as_bytes()), "{other:?}");
+            let copied = copy(&mut other.as_bytes(), Form::Line, &mut Vec::new());
+            assert!(matches!(copied, Err(Lost::Protocol)), "{other:?}: {copied:?}");
+        }
+        for ours in
+            ["\n", "-5\n", "5\n", "\"HTTP/1.1\"\n", "OK\n", "Error: no\n", "-5:6 7:8\n", "Logical Pairs: 0\n"]
+        {
+            assert!(!is_of_other_protocol(ours.as_bytes()), "{ours:?}");
         }
     }
 }

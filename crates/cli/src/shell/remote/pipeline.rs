@@ -61,7 +61,7 @@ pub(super) fn run(
                         sent.line
                     )));
                 }
-                Err(Lost::Output(failure)) => return Err(failure),
+                Err(lost @ (Lost::Protocol | Lost::Output(_))) => return Err(lost.into()),
             },
             Expect::Failure(what, error) => {
                 out.flush()?;

@@ -65,7 +65,7 @@ impl Session {
                 }
                 self.report.time_of(&sent, out)
             }
-            Err(Lost::Output(failure)) => Err(failure),
+            Err(lost @ (Lost::Protocol | Lost::Output(_))) => Err(lost.into()),
             Err(Lost::Connection(error)) => {
                 writeln!(
                     out,
@@ -93,7 +93,7 @@ impl Session {
                     return Err(io::Error::other(format!("`{used}` was answered with {}", said.trim_end())));
                 }
                 Err(Lost::Connection(error)) => return Err(error),
-                Err(Lost::Output(failure)) => return Err(io::Error::other(failure.message().to_owned())),
+                Err(lost) => return Err(io::Error::other(Failure::from(lost).message().to_owned())),
             }
         }
         Ok(answers)
