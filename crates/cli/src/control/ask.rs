@@ -6,7 +6,6 @@ use super::socket_path::SocketPath;
 use crate::failure::Failure;
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,8 +21,7 @@ const COLUMNS: u16 = 80;
 /// What the words print in the process that has the database of `directory` open, or that listens on this
 /// socket. `None` if no process listens there.
 pub(crate) fn ask(directory: &Path, words: &[&str]) -> Result<Option<String>, Failure> {
-    let Ok(path) = SocketPath::find(directory) else { return Ok(None) };
-    let Ok(mut stream) = UnixStream::connect(path.path()) else { return Ok(None) };
+    let Some(mut stream) = SocketPath::connect(directory)? else { return Ok(None) };
     let lost = |error| Failure::system("the process that has the database open left", &error);
     stream.set_read_timeout(Some(LIMIT)).map_err(lost)?;
     let arguments: Vec<OsString> = words.iter().map(OsString::from).collect();

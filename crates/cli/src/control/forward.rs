@@ -25,8 +25,7 @@ pub(crate) fn forward(
     typed: &mut dyn Read,
     out: &mut dyn Write,
 ) -> Result<Option<ExitCode>, Failure> {
-    let Ok(path) = SocketPath::find(directory) else { return Ok(None) };
-    let Ok(mut stream) = UnixStream::connect(path.path()) else { return Ok(None) };
+    let Some(mut stream) = SocketPath::connect(directory)? else { return Ok(None) };
     let lost = |error| Failure::system("the process that has the database open left", &error);
     let request = Request {
         directory: host::working_directory()?,

@@ -1,11 +1,13 @@
 //! Paths of sockets: an address holds about 100 bytes, a directory may have a longer path.
 
 use super::SOCKET_NAME;
+use crate::failure::Failure;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// Longest path in the address of a socket: 108 bytes on Linux, 104 elsewhere, with a zero byte.
@@ -31,6 +33,23 @@ impl SocketPath {
         match (is_socket, path.parent(), path.file_name().and_then(|name| name.to_str())) {
             (true, Some(directory), Some(name)) => SocketPath::named(&directory.join("."), name),
             _ => SocketPath::of(path),
+        }
+    }
+
+    /// A connection to that socket. `None` if no process listens there.
+    ///
+    /// # Errors
+    /// This user may not connect: then a process may well listen.
+    pub(super) fn connect(path: &Path) -> Result<Option<UnixStream>, Failure> {
+        let connected = SocketPath::find(path).and_then(|found| UnixStream::connect(found.path()));
+        match connected {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let what = format!("cannot ask over the control socket of {}", path.display());
+                Err(Failure::system(what, &error)
+                    .advise("it serves the user of the process that has the database open, and root"))
+            }
+            Err(_) => Ok(None),
         }
     }
 

@@ -70,7 +70,7 @@ impl Dashboard {
                 if at.saturating_sub(since) >= LOST_LIMIT {
                     return Err(failure);
                 }
-                self.lost = Some((format!("{}; trying again", failure.message()), since));
+                self.lost = Some((format!("trying again: {}", failure.message()), since));
                 Ok(())
             }
         }
@@ -168,7 +168,7 @@ mod tests {
         let mut shown = dashboard(&["a"]);
         let lost = || Err(Failure::unreachable("nothing answers"));
         shown.take(lost(), Duration::from_secs(100)).unwrap();
-        assert_eq!(shown.screen(true).notice, Some("nothing answers; trying again"));
+        assert_eq!(shown.screen(true).notice, Some("trying again: nothing answers"));
         shown.take(lost(), Duration::from_secs(109)).unwrap();
         shown.take(Ok(snapshot(2, &["a"])), Duration::from_secs(110)).unwrap();
         assert_eq!(shown.screen(true).notice, None);

@@ -20,7 +20,7 @@ use super::snapshot::{Keyspace, Snapshot};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph, Widget};
+use ratatui::widgets::{Block, Clear, Paragraph, Widget, Wrap};
 use std::time::Duration;
 
 /// The least terminal in which the figures can be read.
@@ -75,7 +75,7 @@ impl Widget for &Screen<'_> {
     fn render(self, area: Rect, cells: &mut Buffer) {
         if area.width < LEAST.0 || area.height < LEAST.1 {
             let text = format!("at least {} columns and {} rows are needed; q ends", LEAST.0, LEAST.1);
-            return Paragraph::new(text).render(area, cells);
+            return Paragraph::new(text).wrap(Wrap { trim: true }).render(area, cells);
         }
         let keys = u16::from(self.shows_keys);
         let [title, body, foot] =
