@@ -143,8 +143,10 @@ pub(crate) enum DataCommand {
     /// Draw the tree: its levels, runs and tables
     #[command(after_help = "Example:\n  esker levels --keyspace users")]
     Levels(LevelsArgs),
-    /// Explain why writes are slowed or stopped; for the shell, while a load runs
-    #[command(after_help = "Example:\n  echo stalls | esker shell")]
+    /// Explain why writes are slowed or stopped, and when that ends
+    #[command(
+        after_help = "Examples:\n  esker stalls --data ./esker-data\n  esker stalls --connect 127.0.0.1:8081"
+    )]
     Stalls,
     Explain(ExplainArgs),
     Compact(CompactArgs),

@@ -118,6 +118,16 @@ fn stalls_are_explained() {
     assert_eq!((keyspaces.len(), &keyspaces[0]["name"]), (1, &"other".into()));
     assert_eq!((&keyspaces[0]["state"], keyspaces[0]["blocking"].is_null()), (&"free".into(), true));
     assert_eq!(json["waiting"], serde_json::json!([]));
+    // Of keyspaces with nothing to tell there is one line, unless one is named.
+    assert!(
+        told.contains("\n1 other keyspace: writes are not slowed") && !told.contains("  other: "),
+        "{told}"
+    );
+    assert!(dir.ok("stalls --keyspace other").starts_with("other: writes are not slowed\n"));
+    dir.ok("keyspaces --create empty");
+    let drawn = dir.ok("levels");
+    assert!(drawn.ends_with("\nempty: empty\n") && drawn.contains("other, partitioned"), "{drawn}");
+    assert!(dir.ok("levels --keyspace empty").starts_with("empty, partitioned\n"));
     let ran = dir.run("stalls --keyspace nobody");
     assert!(ran.code == 2 && ran.err.contains("there is no keyspace \"nobody\""), "{ran:?}");
     let in_shell = dir.run_with("shell", "stalls\n").text();

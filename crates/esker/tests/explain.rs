@@ -321,3 +321,31 @@ fn steps_and_figures_have_names_of_their_own() {
     assert_eq!(explanation.to_string().lines().count(), 2 + explanation.root.steps.len());
     db.close().unwrap();
 }
+
+/// Of keyspaces with empty queues there is one step, however many they are.
+#[test]
+fn stalls_tell_of_keyspaces_whose_queues_fill() {
+    let dir = TestDir::new("explain-stall");
+    let db = Database::open_with(dir.path(), Options::default().memory_budget(16 << 20)).unwrap();
+    let options = KeyspaceOptions::default().strategy("tiered:4".parse().unwrap());
+    let options =
+        options.set("level0_slowdown_runs", "6").and_then(|options| options.set("level0_stop_runs", "12"));
+    let full = db.keyspace_with("full", options.unwrap()).unwrap();
+    let steps = || -> Vec<(String, usize)> {
+        let steps = db.explain_stall().root.steps;
+        steps
+            .into_iter()
+            .map(|step| (step.what, step.steps.len()))
+            .filter(|(what, _)| what.contains("keyspace"))
+            .collect()
+    };
+    assert_eq!(steps(), [("2 keyspaces".to_owned(), 0)]);
+    for name in ["a", "b", "c"] {
+        db.keyspace(name).unwrap();
+        full.put(name, name).unwrap();
+        full.flush().unwrap();
+    }
+    let told = steps();
+    assert_eq!((told[0].0.as_str(), told[1].0.as_str(), told.len()), ("keyspace full", "4 keyspaces", 2));
+    assert!(told[0].1 > 0 && told[1].1 == 0, "{told:?}");
+}

@@ -14,7 +14,7 @@ Examples:
   esker explain put --keyspace users
   esker explain space --json
   esker explain memory
-  echo explain stall | esker shell
+  esker explain stall --connect 127.0.0.1:8081
 
 On a database that another process has open, such as a server, the process that has it open answers: memory, \
 cache and stalls are those of that process.")]

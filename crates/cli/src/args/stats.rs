@@ -11,7 +11,8 @@ use std::time::Duration;
 /// the tables that each searched; estimated space amplification; runs; compaction debt; and how long writers
 /// were stopped.
 ///
-/// The counters are those of the process that has the database open. `esker serve --watch` shows those of a
+/// Writes, stalls and amplification are counted over the database's life; what stands with "since opening",
+/// and memory, is of the process that has the database open. `esker serve --watch` shows the figures of a
 /// server as they change, and so does `esker top`.
 #[derive(Args, Debug)]
 #[command(after_help = "\

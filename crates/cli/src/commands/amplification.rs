@@ -69,7 +69,8 @@ fn read_words(reads: &ReadAmplification) -> String {
     let (memtables, runs) = (reads.memtables, reads.runs);
     let sources = memtables + runs;
     let mut text = format!(
-        "a lookup probes {sources} sources now, {} and {} of tables",
+        "a lookup probes {} now, {} and {} of tables",
+        counted(sources, "source"),
         counted(memtables, "memtable"),
         counted(runs, "run"),
     );
@@ -82,10 +83,10 @@ fn read_words(reads: &ReadAmplification) -> String {
         share(reads.expected_present)
     ));
     if let (Some(searched), Some(misses)) = (reads.searched(), reads.misses()) {
-        let lookups = human_count(reads.lookups);
+        let lookups = crate::format::human_counted(reads.lookups, "lookup");
         let (searched, misses) = (share(searched), share(misses));
         text.push_str(&format!(
-            "; measured in {lookups} lookups, one in 64: {searched}, {misses} of them without the key"
+            "; measured in {lookups}, one in 64: {searched}, {misses} of them without the key"
         ));
     }
     text

@@ -3,12 +3,15 @@
 use super::{Context, amplification, strategy, write_json};
 use crate::args::{LevelsArgs, Shape};
 use crate::failure::{Exit, Failure};
-use crate::format::{Format, human_bytes, human_count};
+use crate::format::{Format, human_bytes, human_count, paragraph};
 use esker::metrics::{BlobFileInfo, FilterInfo, KeyspaceLevels, LevelInfo, TableInfo};
 use std::io::Write;
 
 /// Widest bar of a level: the columns that the figures leave of eighty.
 const BAR_COLUMNS: usize = 26;
+
+/// Names of empty keyspaces that are printed: two lines of them.
+const EMPTY_NAMES: usize = 8;
 
 /// Widest key in the list of tables.
 const KEY_COLUMNS: usize = 16;
@@ -20,6 +23,10 @@ pub(super) fn run(context: &mut Context<'_>, args: &LevelsArgs) -> Result<Exit, 
         trees.retain(|tree| tree.name == *only);
     }
     let targets = context.database.targets();
+    let empty = match context.shape.json || context.only.is_some() {
+        true => Vec::new(),
+        false => leave_out_empty(&mut trees),
+    };
     for (at, tree) in trees.iter().enumerate() {
         let target = targets.iter().find(|targets| targets.name == tree.name);
         if context.shape.json {
@@ -40,7 +47,41 @@ pub(super) fn run(context: &mut Context<'_>, args: &LevelsArgs) -> Result<Exit, 
             write!(context.out, "{target}")?;
         }
     }
+    if !empty.is_empty() {
+        let (some, rest) = empty.split_at(empty.len().min(EMPTY_NAMES));
+        let rest = if rest.is_empty() {
+            String::new()
+        } else {
+            format!(" and {} more", human_count(rest.len() as u64))
+        };
+        let text = format!("{}{rest}", some.join(", "));
+        writeln!(context.out)?;
+        paragraph(context.out, "empty: ", &text)?;
+    }
     Ok(Exit::Done)
+}
+
+/// Leaves out trees that hold nothing and gives their names; the first one stays if there is no other. A
+/// server has several such keyspaces from the start.
+fn leave_out_empty(trees: &mut Vec<KeyspaceLevels>) -> Vec<String> {
+    let keeps_first = trees.iter().all(is_empty);
+    let (mut at, mut empty) = (0, Vec::new());
+    trees.retain(|tree| {
+        at += 1;
+        if !is_empty(tree) || (keeps_first && at == 1) {
+            return true;
+        }
+        empty.push(tree.name.escape_debug().to_string());
+        false
+    });
+    empty
+}
+
+fn is_empty(tree: &KeyspaceLevels) -> bool {
+    tree.memtable_entries == 0
+        && tree.migration.is_none()
+        && tree.blob_files.is_empty()
+        && tree.levels.iter().all(|level| level.runs.is_empty())
 }
 
 fn tables(level: &LevelInfo) -> impl Iterator<Item = &TableInfo> {

@@ -169,10 +169,11 @@ pub(crate) fn repair(global: &Global, args: &RepairArgs, out: &mut dyn Write) ->
     for keyspace in &report.keyspaces {
         write!(
             out,
-            "keyspace {:?}: {}, {} entries",
+            "keyspace {:?}: {}, {} {}",
             keyspace.name,
             human_counted(keyspace.tables, "table"),
-            human_count(keyspace.entries)
+            human_count(keyspace.entries),
+            if keyspace.entries == 1 { "entry" } else { "entries" }
         )?;
         if keyspace.blob_files > 0 {
             write!(out, ", {}", human_counted(keyspace.blob_files, "blob file"))?;

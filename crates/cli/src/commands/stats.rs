@@ -140,7 +140,10 @@ fn flushes_of_log(log: &LogMetrics) -> String {
     let count = log.flush_times.count();
     match u32::try_from(count) {
         Err(_) | Ok(0) => human_count(log.flushes),
-        Ok(count) => format!("{}, {:.1?} each", human_count(log.flushes), log.flush_times.sum() / count),
+        Ok(count) => {
+            let each_ms = (log.flush_times.sum() / count).as_secs_f64() * 1e3;
+            format!("{}, {each_ms:.1} ms each", human_count(log.flushes))
+        }
     }
 }
 

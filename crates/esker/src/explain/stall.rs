@@ -36,7 +36,7 @@ fn explain(store: &Store, stalls: &Stalls) -> Explanation {
         let what = format!("waiting now, because {}", waiting.cause);
         root.steps.push(Step::new(what, "").with(Figure::Writes, waiting.writes));
     }
-    root.steps.extend(stalls.keyspaces.iter().map(|keyspace| keyspace_step(keyspace, now)));
+    root.steps.extend(keyspace_steps(&stalls.keyspaces, now));
     for (name, writes, took_ns) in [
         ("slowed in the database's life", load(&counters.delays), load(&counters.delay_ns)),
         ("stopped in the database's life", load(&counters.stalls), load(&counters.stall_ns)),
@@ -44,6 +44,29 @@ fn explain(store: &Store, stalls: &Stalls) -> Explanation {
         root.steps.push(Step::new(name, "").with(Figure::Writes, writes).with(Figure::Time, took_ns));
     }
     Explanation { root, conclusion: conclusion(&held, now, stalls.stall_limit) }
+}
+
+/// A step for each keyspace of which there is something to tell, and one for the others: there may be ten
+/// thousand.
+fn keyspace_steps(keyspaces: &[KeyspaceStall], now: SystemTime) -> Vec<Step> {
+    let (calm, others): (Vec<&KeyspaceStall>, Vec<&KeyspaceStall>) =
+        keyspaces.iter().partition(|keyspace| is_calm(keyspace));
+    let mut steps: Vec<Step> = others.into_iter().map(|keyspace| keyspace_step(keyspace, now)).collect();
+    match &calm[..] {
+        [] => {}
+        [one] => steps.push(keyspace_step(one, now)),
+        some => {
+            let what = counted(some.len() as u64, "keyspace");
+            steps.push(Step::new(what, "not slowed, no queue is half full"));
+        }
+    }
+    steps
+}
+
+/// Whether writes are free, and no queue has half of what slows them.
+fn is_calm(keyspace: &KeyspaceStall) -> bool {
+    keyspace.state == WriteState::Free
+        && keyspace.pressures.iter().all(|pressure| pressure.hard == 0 || pressure.amount < pressure.soft / 2)
 }
 
 fn keyspace_step(keyspace: &KeyspaceStall, now: SystemTime) -> Step {
