@@ -1,7 +1,10 @@
 //! Where the server listens, and which requests it answers.
 
+use parking_lot::RwLock;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use subtle::ConstantTimeEq;
 
 /// The port, if none is chosen.
 pub const DEFAULT_PORT: u16 = 8081;
@@ -33,9 +36,10 @@ impl Config {
     }
 }
 
-/// A secret that requests carry. It is not printed.
+/// A secret that requests carry. It is not printed. All copies are one, so that it can be replaced while the
+/// server runs.
 #[derive(Clone)]
-pub struct Token(Vec<u8>);
+pub struct Token(Arc<RwLock<Vec<u8>>>);
 
 impl Token {
     /// The token of a file: its text without the ends of lines behind it.
@@ -50,12 +54,21 @@ impl Token {
         }
         match text.iter().position(|byte| !byte.is_ascii_graphic()) {
             Some(at) => Err(format!("byte {at} of the token is no visible ASCII character")),
-            None => Ok(Token(text.to_vec())),
+            None => Ok(Token(Arc::new(RwLock::new(text.to_vec())))),
         }
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+    /// Whether these bytes are the token, compared in a time that does not tell where they differ.
+    pub fn is(&self, given: &[u8]) -> bool {
+        given.ct_eq(&self.0.read()).into()
+    }
+
+    /// Takes the secret of another token, from the next request on. Whether it differs.
+    pub fn replace(&self, other: &Token) -> bool {
+        let secret = other.0.read().clone();
+        let differs = !self.is(&secret);
+        *self.0.write() = secret;
+        differs
     }
 }
 
@@ -72,11 +85,19 @@ mod tests {
     #[test]
     fn a_token_is_one_long_word_and_is_not_shown() {
         let token = Token::new(b"0123456789abcdef\r\n").unwrap();
-        assert_eq!(token.bytes(), b"0123456789abcdef");
+        assert!(token.is(b"0123456789abcdef") && !token.is(b"0123456789abcdeX") && !token.is(b""));
         assert!(!format!("{token:?}").contains("0123"));
         assert!(Token::new(b"short\n").unwrap_err().contains("has 5"));
         assert!(Token::new(&[b'x'; 1025]).is_err());
         assert!(Token::new(b"0123456789 abcdef").unwrap_err().contains("byte 10"));
+    }
+
+    #[test]
+    fn a_token_is_replaced_in_all_copies() {
+        let token = Token::new(b"0123456789abcdef").unwrap();
+        let (copy, other) = (token.clone(), Token::new(b"fedcba9876543210").unwrap());
+        assert!(token.replace(&other) && !token.replace(&other));
+        assert!(copy.is(b"fedcba9876543210") && !copy.is(b"0123456789abcdef"));
     }
 
     #[test]

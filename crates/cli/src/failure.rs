@@ -41,6 +41,9 @@ pub(crate) struct Failure {
 /// The system refused.
 pub(crate) const SYSTEM_CODE: u8 = SYSTEM;
 
+/// The command line is wrong.
+pub(crate) const USAGE_CODE: u8 = USAGE;
+
 /// The user interrupted the command: what shells have for SIGINT.
 pub(crate) const INTERRUPTED_CODE: u8 = 130;
 
@@ -210,7 +213,11 @@ impl From<ServeError> for Failure {
         let message = error.to_string();
         match error {
             ServeError::Database(error) => error.into(),
-            ServeError::Listen { .. } => Failure { code: SYSTEM, message, advice: None, is_locked: false }.advise(
+            ServeError::Listen { address, source } => Failure::system(
+                format_args!("cannot listen on {address} for the text protocol"),
+                &source,
+            )
+            .advise(
                 "choose another address with --dsl HOST:PORT, another port with SERVER_PORT, or --dsl off",
             ),
             ServeError::Start(_) => Failure { code: SYSTEM, message, advice: None, is_locked: false },

@@ -14,11 +14,15 @@ use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Stderr, Stdin, Stdou
 use std::os::fd::AsFd;
 #[cfg(target_os = "linux")]
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, fmt, registry, reload};
 
 /// Standard output, buffered: the caller flushes when an answer is due.
 pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
@@ -73,6 +77,11 @@ pub(crate) fn find_input(path: &Path) -> Result<(), Failure> {
         Some(metadata) if metadata.is_dir() => Err(cannot_read(path, &io::ErrorKind::IsADirectory.into())),
         _ => Ok(()),
     }
+}
+
+/// Whether a second read would find nothing: of standard input, and of a pipe.
+pub(crate) fn can_be_read_once(path: &Path) -> bool {
+    path == Path::new("-") || path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
 #[expect(clippy::disallowed_methods, reason = "a user's input file is not part of a database")]
@@ -207,6 +216,17 @@ fn open_log(target: &LogTarget) -> Result<Box<dyn Write + Send>, Failure> {
     })
 }
 
+/// The level of the log, which is one for the process.
+static LOG_LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+
+/// Changes the level of the log, once it has started.
+pub(crate) fn set_log_level(level: LevelFilter) {
+    if let Some(changing) = LOG_LEVEL.get() {
+        // It fails if the log is gone, and then nothing is to be changed.
+        let _result = changing.modify(|present| *present = level);
+    }
+}
+
 /// Starts the log; the queue is to be finished before the program ends.
 pub(crate) fn start_log(settings: &LogSettings) -> Result<LogQueue, Failure> {
     let colours = matches!(settings.target, LogTarget::StandardError)
@@ -214,12 +234,14 @@ pub(crate) fn start_log(settings: &LogSettings) -> Result<LogQueue, Failure> {
         && io::stderr().is_terminal();
     let queue = LogQueue::start(open_log(&settings.target)?)?;
     let (lines, limit) = (queue.clone(), LogLimit::new(Env::real().clock, queue.clone()));
-    let log = tracing_subscriber::fmt().with_max_level(settings.level).with_ansi(colours);
-    let log = log.with_writer(move || lines.clone());
+    let (level, changing) = reload::Layer::new(settings.level);
+    let _already = LOG_LEVEL.set(changing);
+    let log = registry().with(level);
+    let lines = fmt::layer().with_ansi(colours).with_writer(move || lines.clone());
     match settings.format {
-        LogFormat::Text => log.finish().with(limit).init(),
-        LogFormat::Json => log.event_format(JsonLines).finish().with(limit).init(),
-        LogFormat::Redis => log.event_format(RedisLines).finish().with(limit).init(),
+        LogFormat::Text => log.with(lines).with(limit).init(),
+        LogFormat::Json => log.with(lines.event_format(JsonLines)).with(limit).init(),
+        LogFormat::Redis => log.with(lines.event_format(RedisLines)).with(limit).init(),
     }
     Ok(queue)
 }

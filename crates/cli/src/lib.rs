@@ -34,8 +34,9 @@ pub use embedded::ControlSocket;
 
 use args::{Cli, Command, Connect};
 use clap::CommandFactory;
+use clap::error::ErrorKind;
 use commands::serve::Plan;
-use failure::{Exit, Failure};
+use failure::{Exit, Failure, USAGE_CODE};
 use log::LogSettings;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -46,9 +47,18 @@ use tracing::level_filters::LevelFilter;
 #[must_use]
 pub fn main() -> ExitCode {
     let words = host::arguments();
-    let matches = Cli::command().get_matches_from(&words);
+    let matches = Cli::command().try_get_matches_from(&words).unwrap_or_else(|error| {
+        if error.kind() == ErrorKind::InvalidUtf8 {
+            let advised = Failure::usage("the command line has bytes that are no UTF-8");
+            let advised = advised
+                .advise("write keys and values of any bytes as hexadecimal digits: --key hex, --value hex");
+            advised.report(&mut host::stderr());
+            std::process::exit(USAGE_CODE.into());
+        }
+        error.exit()
+    });
     let cli = match commands::serve::complete(&words, &matches) {
-        Ok(cli) => cli,
+        Ok(line) => line.cli,
         Err(failure) => return failure.report(&mut host::stderr()),
     };
     // The database derives its limit on open tables from that of the process, whose default is low.
@@ -105,6 +115,10 @@ fn forward(cli: &Cli, failure: Failure, out: &mut dyn Write) -> Result<ExitCode,
 fn forward_to(cli: &Cli, path: &Path, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let code = control::forward::forward(path, &mut *typed(cli)?, out)?;
     code.ok_or_else(|| {
+        if !path.exists() {
+            return Failure::unreachable(format!("there is no {}", path.display()))
+                .advise("--connect takes the directory of a database, or its control socket");
+        }
         Failure::unreachable(format!("no process listens on the control socket of {}", path.display())).advise(
             "`esker serve`, `esker shell` and programs that ask for it listen there while they have a database open",
         )

@@ -8,8 +8,9 @@ mod common;
 
 use common::{Served, WorkingDir};
 use std::io::{Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
 const SOCKET: &str = "esker-data/control.sock";
@@ -76,6 +77,8 @@ fn options_of_keyspaces_are_shown_and_changed() {
     let toml = dir.ok("options --data esker-data --toml");
     assert!(toml.contains("16KiB"), "{toml}");
     assert!(!dir.ok("options block_size --connect ./esker-data").is_empty());
+    let untold = dir.run("options memory_budget --connect ./esker-data");
+    assert!(untold.code == 2 && untold.err.contains("memory_budget was given when"), "{untold:?}");
     assert_eq!(served.end("-TERM"), Some(0));
     let shown_alone = dir.ok("options --data esker-data --keyspace users");
     assert!(shown_alone.contains(&shown) && shown_alone.contains("memory_budget"), "{shown_alone}");
@@ -115,6 +118,30 @@ fn the_socket_is_the_owners_and_replaces_that_of_a_killed_process() {
     dir.ok("put fruit apple");
     let served = Served::start(&dir, "");
     assert_eq!(dir.ok("get fruit"), "apple\n");
+    assert_eq!(served.end("-TERM"), Some(0));
+}
+
+/// A user who may not use the socket is not told that nothing listens.
+#[test]
+fn another_user_is_told_whom_the_socket_serves() {
+    let dir = WorkingDir::new();
+    assert!(dir.run("stats --connect ./none").err.contains("there is no ./none"));
+    dir.ok("put fruit apple");
+    assert!(dir.run("stats --connect ./esker-data").err.contains("no process listens on the control socket"));
+    if std::fs::metadata("/proc/self").map_or(1, |found| found.uid()) != 0 {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let served = Served::start(&dir, "");
+    let mut command = dir.command("stats --connect ./esker-data");
+    match command.uid(65534).output() {
+        Ok(ran) => {
+            let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert_eq!(ran.status.code(), Some(4), "{told}");
+            assert!(told.contains("Permission denied") && told.contains("serves the user"), "{told}");
+        }
+        Err(error) => println!("skipped: the other user cannot start the program: {error}"),
+    }
     assert_eq!(served.end("-TERM"), Some(0));
 }
 

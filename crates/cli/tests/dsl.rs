@@ -187,6 +187,7 @@ fn the_port_comes_from_the_environment() {
     assert_eq!(served.address, format!("127.0.0.1:{port}"));
     let taken = dir.run(&format!("serve --redis off --data other --dsl {}", served.address));
     assert!(taken.code == 4 && taken.err.contains("cannot listen on"), "{taken:?}");
+    assert!(!dir.path().join("other").exists(), "the address is known to be taken before a database is made");
     assert_eq!(served.end("-INT"), Some(0));
     assert!(dir.path().join("esker-data").is_dir());
 }

@@ -69,7 +69,7 @@ fn what_cannot_be_served_is_told_with_what_to_do() {
         ("serve db --data other", 2, "named twice"),
         ("serve --redis off --dsl off", 2, "nothing is to be served"),
         ("serve --redis off --redis-set port 1", 2, "--redis is off"),
-        ("serve --redis-set prot 1", 2, "--redis-set --prot: there is no such directive"),
+        ("serve --redis-set prot 1", 2, "--redis-set prot: there is no such directive"),
         ("serve --redis nowhere", 2, "write HOST:PORT"),
         ("serve --dsl off --redis 0.0.0.0:0", 2, "--redis-set requirepass PASSWORD"),
         ("serve --redis-conf missing.conf", 4, "cannot read missing.conf"),

@@ -91,6 +91,8 @@ fn every_mistake_is_named_with_its_line() {
         ("[serve]\nredis = \"off\"\ndsl = \"off\"\n", "nothing is to be served"),
         ("[serve.redis_set]\nmaxclients = \"many\"\n", "maxclients"),
         ("[serve]\nload_dir = \"none\"\n", "--load-dir none"),
+        ("read_only = true\n", "the servers of Redis and of the text protocol write"),
+        ("[serve.redis_set]\nnosuch = 1\n", "--redis-set nosuch: there is no such directive"),
         ("[serve\n", "esker.toml, line 1: "),
         ("[serve]\ndsl = \"off\"\ndsl = \"off\"\n", "esker.toml, line 3: "),
         ("[served]\n", "esker.toml, line 1: there is no section [served]"),
@@ -98,6 +100,25 @@ fn every_mistake_is_named_with_its_line() {
         let ran = check(&dir, text, "");
         assert!(ran.code == 2 && ran.err.contains(part), "{text}: {ran:?}");
     }
+    // What a start would refuse is a mistake as well.
+    for (text, part) in [
+        ("[serve]\nredis = \"0.0.0.0:0\"\n", "protected-mode forbids that"),
+        ("[serve]\nredis = \"127.0.0.1:0\"\ngrpc = \"0.0.0.0:0\"\n", "callers need no credentials"),
+        ("[serve]\nredis = \"off\"\ngrpc = \"0.0.0.0:0\"\n", "callers need no credentials"),
+        (
+            "[serve]\nredis = \"127.0.0.1:0\"\n[serve.redis_set]\nuser = [\"a on\", \"b +@nosuch\"]\n",
+            "user b: ",
+        ),
+        ("[serve]\nredis = \"127.0.0.1:0\"\n[serve.redis_set]\naclfile = \"none.acl\"\n", "none.acl"),
+    ] {
+        let ran = check(&dir, text, "");
+        assert!(ran.code == 2 && ran.err.contains(part), "{text}: {ran:?}");
+        let started = dir.run("serve --config esker.toml --admin off --dsl 127.0.0.1:0");
+        assert!(started.code == 2 && started.err.contains(part), "{text}: {started:?}");
+    }
+    let guarded =
+        "[serve]\nredis = \"0.0.0.0:0\"\ngrpc = \"0.0.0.0:0\"\n[serve.redis_set]\nrequirepass = \"x\"\n";
+    assert_eq!(check(&dir, guarded, "").code, 0);
     let ran = dir.run("serve --config none.toml --check-config");
     assert!(ran.code == 4 && ran.err.contains("none.toml"), "{ran:?}");
 }

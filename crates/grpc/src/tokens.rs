@@ -1,19 +1,22 @@
 //! Tokens: callers that show a secret of a file may do everything.
 
 use crate::access::{Access, Credentials, Rights};
+use parking_lot::RwLock;
 use std::fmt;
+use std::sync::Arc;
 
 /// The least length of a token: 16 bytes of randomness in hexadecimal digits.
 const TOKEN_BYTES_MIN: usize = 32;
 
-/// The tokens of a file, one a line; empty lines and lines that begin with `#` do not count.
+/// The tokens of a file, one a line; empty lines and lines that begin with `#` do not count. All copies are
+/// one, so that they can be replaced while the server runs.
 #[derive(Clone)]
-pub struct Tokens(Vec<Vec<u8>>);
+pub struct Tokens(Arc<RwLock<Vec<Vec<u8>>>>);
 
 /// Secrets do not get into logs.
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} tokens", self.0.len())
+        write!(f, "{} tokens", self.0.read().len())
     }
 }
 
@@ -40,12 +43,21 @@ impl Tokens {
         if tokens.is_empty() {
             return Err("there is no token in it".to_owned());
         }
-        Ok(Tokens(tokens))
+        Ok(Tokens(Arc::new(RwLock::new(tokens))))
+    }
+
+    /// Takes the tokens of another file, from the next call and the next piece of a stream on. Whether they
+    /// differ.
+    pub fn replace(&self, other: &Tokens) -> bool {
+        let tokens = other.0.read().clone();
+        let differs = *self.0.read() != tokens;
+        *self.0.write() = tokens;
+        differs
     }
 
     /// Whether this is one of them. All are compared, each in a time that does not tell where it differs.
     fn contains(&self, shown: &[u8]) -> bool {
-        self.0.iter().fold(false, |found, token| found | is_equal(token, shown))
+        self.0.read().iter().fold(false, |found, token| found | is_equal(token, shown))
     }
 }
 
@@ -75,6 +87,10 @@ mod tests {
         assert!(may(&one) && may(&other));
         assert!(!may(&other[..39]) && !may("") && !may(&format!("{one}a")));
         assert!(tokens.rights(&Credentials::None).is_none() && !tokens.is_open());
+        let (copy, third) = (tokens.clone(), "c".repeat(32));
+        let replacement = Tokens::parse(&third).expect("right");
+        assert!(copy.replace(&replacement) && !copy.replace(&replacement));
+        assert!(may(&third) && !may(&one));
         for (text, told) in
             [("", "no token"), ("# x\n", "no token"), ("secret\n", "line 1"), ("#\na b c\n", "line 2")]
         {

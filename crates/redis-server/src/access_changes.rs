@@ -104,9 +104,7 @@ impl Server {
     }
 
     fn load_users(&self, path: &Path) -> Result<(), Vec<u8>> {
-        let text = read(path).map_err(|error| {
-            format!("Error loading ACLs, opening file '{}': {error}", path.display()).into_bytes()
-        })?;
+        let text = read_users(path)?;
         self.access.change(|users| users.load(&text, path.as_os_str().as_encoded_bytes()))
     }
 
@@ -152,6 +150,13 @@ impl Server {
         });
         Ok(())
     }
+}
+
+/// The text of a file of users; the error is the text of a reply.
+pub(crate) fn read_users(path: &Path) -> Result<Vec<u8>, Vec<u8>> {
+    read(path).map_err(|error| {
+        format!("Error loading ACLs, opening file '{}': {error}", path.display()).into_bytes()
+    })
 }
 
 fn read(path: &Path) -> esker::Result<Vec<u8>> {

@@ -49,6 +49,11 @@ impl Setting {
         DIRECTIVES[self.position].name
     }
 
+    /// Whether the directive counts at the start alone.
+    pub(crate) fn is_fixed(&self) -> bool {
+        DIRECTIVES[self.position].is_fixed
+    }
+
     /// The value as a number; zero if it is none.
     pub(crate) fn number(&self) -> u64 {
         parse_integer(&self.value).and_then(|number| u64::try_from(number).ok()).unwrap_or_default()

@@ -12,7 +12,9 @@
 //! command table; `commands` the handlers by family; `failure` errors; `key_cursors` where scans of keys go
 //! on; `execute` checks, groups and transactions; [`local_client`] a client within the process; `net` sockets
 //! and threads; `checkpoints` copies of the data; `shutdown` is how a command stops the server; `stop` ends
-//! the server; `start` the configuration at start; `flusher` flushes the log; `background` deletes what has
+//! the server; `start` the configuration at start, `start_check` what a start would refuse, `reconfigure` a
+//! configuration that is read later; `log_level` what
+//! `loglevel` sets; `flusher` flushes the log; `background` deletes what has
 //! expired; `pausing` commands that CLIENT PAUSE holds back; `file_limit` descriptors for clients;
 //! `rebinding` where commands ask for other addresses, and `address_changes` how CONFIG SET does.
 
@@ -39,18 +41,21 @@ mod key_cursors;
 mod key_uses;
 mod keyspace_events;
 pub mod local_client;
+mod log_level;
 mod net;
 mod observed;
 mod observer;
 mod pausing;
 mod pubsub;
 mod rebinding;
+mod reconfigure;
 mod reply_tree;
 mod scripts;
 pub mod server;
 mod session;
 mod settings;
 mod start;
+mod start_check;
 mod statistics;
 mod stop;
 mod tls;
@@ -64,6 +69,7 @@ pub use net::listen_error::ListenError;
 pub use net::listener::{ListenConfig, Listener};
 pub use net::tcp_listener::TcpAddress;
 pub use net::unix_listener::UnixAddress;
+pub use reconfigure::ChangedDirectives;
 pub use start::{ReadFile, StartConfig};
 pub use stop::Stop;
 pub use users::UserRights;

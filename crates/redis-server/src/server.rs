@@ -10,6 +10,7 @@ use crate::flusher::Flusher;
 use crate::key_cursors::KeyCursors;
 use crate::key_uses::KeyUses;
 use crate::keyspace_events::KeyspaceEvents;
+use crate::log_level::LogLevel;
 use crate::observed::Observed;
 use crate::observed::counters::Ended;
 use crate::observed::latency::LatencyEvent;
@@ -106,6 +107,8 @@ pub struct Server {
     pub(crate) scripting: Scripting,
     /// Certificates of new connections.
     pub(crate) tls: ServerTls,
+    /// What sets the level of the log.
+    pub(crate) log_level: LogLevel,
 }
 
 /// When a write is durable: `appendfsync`.
@@ -160,6 +163,7 @@ impl Server {
             key_uses: KeyUses::new(),
             scripting: Scripting::default(),
             tls: ServerTls::default(),
+            log_level: LogLevel::default(),
         };
         server.apply_defaults();
         server
@@ -169,6 +173,11 @@ impl Server {
     /// own, and links to tables need the same file system.
     pub fn set_checkpoint_directory(&self, directory: impl Into<std::path::PathBuf>) {
         self.checkpoints.set_directory(directory.into());
+    }
+
+    /// Lets the directive `loglevel` act: `set` is called with each of its values, from now on.
+    pub fn on_log_level(&self, set: impl Fn(&[u8]) + Send + Sync + 'static) {
+        self.log_level.tell(set);
     }
 
     /// The data.

@@ -56,6 +56,7 @@ impl Server {
                 self.key_uses.set_counting(is_lfu);
                 self.key_uses.set_needed(is_lfu || setting.value.ends_with(b"-lru"));
             }
+            "loglevel" => self.log_level.set(&setting.value),
             "lfu-decay-time" => self.key_uses.set_decay_minutes(number() as u32),
             "lfu-log-factor" => self.key_uses.set_log_factor(number() as u32),
             "tracking-table-max-keys" => self.tracking.set_max_keys(number() as usize, &self.clients),

@@ -48,6 +48,8 @@ pub struct StartConfig {
     settings: Vec<Setting>,
     users: Vec<Vec<Vec<u8>>>,
     names: Names,
+    /// The arguments of each `rename-command`, of which the names are made.
+    renamed: Vec<Vec<Vec<u8>>>,
     warnings: Vec<String>,
 }
 
@@ -157,6 +159,7 @@ impl StartConfig {
                         "it takes the name of a command and its new name, or \"\" to take it away",
                     );
                 };
+                self.renamed.push(directive.arguments.clone());
                 return self.names.rename(old, new).map_err(|error| sentence(&error.to_string()));
             }
             "replicaof" | "slaveof" => return failed("this server cannot be a replica; remove the line"),
@@ -202,6 +205,28 @@ impl StartConfig {
     /// What was left out, a sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// The words behind each `user`.
+    pub(crate) fn users(&self) -> &[Vec<Vec<u8>>] {
+        &self.users
+    }
+
+    /// The sentence about a line `user`, counted from 0.
+    pub(crate) fn wrong_user(&self, line: usize, reason: &str) -> String {
+        let name = self.users.get(line).and_then(|words| words.first()).map_or(&b""[..], Vec::as_slice);
+        format!("user {}: {reason}", String::from_utf8_lossy(name))
+    }
+
+    /// The directives that are set and have one value.
+    pub(crate) fn names_set(&self) -> impl Iterator<Item = &'static str> {
+        self.settings.iter().map(Setting::name)
+    }
+
+    /// The directives with several lines of which another configuration has others.
+    pub(crate) fn differing_lists(&self, other: &StartConfig) -> impl Iterator<Item = &'static str> {
+        let lists = [("rename-command", &self.renamed, &other.renamed), ("user", &self.users, &other.users)];
+        lists.into_iter().filter(|(_, mine, theirs)| mine != theirs).map(|(name, ..)| name)
     }
 
     /// The value of a directive, if it is set.
@@ -305,10 +330,7 @@ impl Server {
         self.set_names(config.names.clone());
         self.apply_settings(&config.settings);
         if !config.users.is_empty() {
-            self.declare_users(&config.users).map_err(|(line, reason)| {
-                let name = config.users[line].first().map(|name| String::from_utf8_lossy(name).into_owned());
-                format!("user {}: {reason}", name.unwrap_or_default())
-            })?;
+            self.declare_users(&config.users).map_err(|(line, reason)| config.wrong_user(line, &reason))?;
         }
         self.load_user_file()?;
         self.fit_max_clients();

@@ -8,6 +8,7 @@ use esker_redis_server::local_client::LocalClient;
 use esker_redis_testkit::{Client, ExpectKind, Server};
 use esker_resp::value::Value;
 use esker_resp::value_parser::ReplyParser;
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 fn parse(bytes: &[u8]) -> Value {
@@ -478,4 +479,39 @@ fn time_is_now_and_the_last_save_is_the_start() {
     let [seconds, microseconds]: [u64; 2] = parts.collect::<Vec<_>>().try_into().expect("two parts");
     assert!(microseconds < 1_000_000, "{microseconds}");
     assert!((asked..=now()).contains(&(seconds * 1000 + microseconds / 1000)), "{seconds} {microseconds}");
+}
+
+/// A configuration that is read anew sets what it says otherwise than before, all of it or nothing, and
+/// leaves what clients have set.
+#[test]
+fn a_configuration_read_anew_sets_what_differs() {
+    let config = |words: &str| {
+        let mut config = StartConfig::default();
+        let words: Vec<Vec<u8>> = words.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        config.add_words(&words).expect("right");
+        config
+    };
+    let levels: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let (server, told) = (TestServer::new("reconfigure"), Arc::clone(&levels));
+    server.server().on_log_level(move |word| told.lock().expect("no panic").push(word.to_vec()));
+    let before = config("--maxclients 50 --slowlog-max-len 7");
+    server.server().configure(&before).expect("right");
+    let mut client = server.client();
+    words(&mut client, "config set timeout 9");
+    let now = config("--maxclients 60 --databases 4 --loglevel debug --rename-command debug gone");
+    let changed = server.server().reconfigure(&before, &now).expect("right");
+    assert_eq!(changed.set, ["loglevel", "maxclients", "slowlog-max-len"]);
+    assert_eq!(changed.at_next_start, ["databases", "rename-command"]);
+    assert_eq!(*levels.lock().expect("no panic"), [b"debug".to_vec()]);
+    let mut value = |name: &str| {
+        let pair = words(&mut client, &format!("config get {name}")).array();
+        String::from_utf8(pair[1].clone().bulk()).expect("text")
+    };
+    for (name, expected) in [("maxclients", "60"), ("timeout", "9"), ("slowlog-max-len", "128")] {
+        assert_eq!(value(name), expected, "{name}");
+    }
+    let impossible = config("--maxclients 4000000000 --slowlog-max-len 5");
+    let reason = server.server().reconfigure(&now, &impossible).expect_err("too many");
+    assert!(reason.starts_with("maxclients: The operating system is not able"), "{reason}");
+    assert_eq!((value("maxclients"), value("slowlog-max-len")), ("60".to_owned(), "128".to_owned()));
 }

@@ -1,5 +1,6 @@
 //! Configuration of the server.
 
+use crate::limits::Limits;
 use crate::load_file::LoadFiles;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,9 +16,8 @@ pub struct Config {
     pub address: SocketAddr,
     /// What `l` may read. Default: nothing.
     pub load_files: LoadFiles,
-    /// Most connected clients; one more gets an error and is disconnected. Default: 1,024. Fewer are admitted
-    /// where the process's limit of open files leaves fewer beside the database.
-    pub max_clients: usize,
+    /// Bounds on clients and on what waits for them, which may change while the server runs.
+    pub limits: Limits,
     /// Most bytes of a command line, without its end. Default: 1 MiB.
     pub max_line_bytes: usize,
     /// Time that commands in flight may take after the server was told to stop. Default: 5 s.
@@ -32,10 +32,6 @@ pub struct Config {
     /// Memory that unfinished lines of more than 16 KiB take together, over all clients; a client whose line
     /// does not fit waits. Default: 64 MiB. One line of the greatest length always fits.
     pub long_lines_bytes: usize,
-    /// Memory that answers which clients do not take hold together, over all clients. While it is more, the
-    /// clients that have taken nothing for the longest time are disconnected. Default: 64 MiB, a piece of an
-    /// answer for each of 1,024 clients. One answer always fits.
-    pub unsent_bytes: usize,
 }
 
 impl Default for Config {
@@ -43,14 +39,13 @@ impl Default for Config {
         Config {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
             load_files: LoadFiles::None,
-            max_clients: 1024,
+            limits: Limits::default(),
             max_line_bytes: 1 << 20,
             grace: Duration::from_secs(5),
             write_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(600),
             line_timeout: Duration::from_secs(60),
             long_lines_bytes: 64 << 20,
-            unsent_bytes: 64 << 20,
         }
     }
 }

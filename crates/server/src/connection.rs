@@ -44,7 +44,7 @@ impl Shared {
     pub(crate) fn new(executor: Executor, config: Config) -> Shared {
         let permits = || Semaphore::new(BLOCKING_PIECES);
         let line_memory = LineMemory::new(config.long_lines_bytes, config.max_line_bytes);
-        let unsent_answers = UnsentAnswers::new(config.unsent_bytes);
+        let unsent_answers = UnsentAnswers::new(config.limits.clone());
         Shared { executor, config, line_memory, unsent_answers, reads: permits(), writes: permits() }
     }
 }
@@ -245,7 +245,7 @@ impl Connection {
                 writable.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
             }
             () = wait.ended() => {
-                let budget_bytes = self.shared.config.unsent_bytes;
+                let budget_bytes = self.shared.config.limits.unsent_bytes();
                 tracing::warn!(budget_bytes, "a client that took no output was disconnected, so that others fit");
                 Err(io::Error::other("answers that clients do not take would exceed their memory"))
             }

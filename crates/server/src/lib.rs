@@ -9,7 +9,7 @@
 //! * V2. The memory of a connection is bounded: one line of the permitted length, one read after it, and one
 //!   piece of output. A client that does not read its answers is not read from. The long lines of all clients
 //!   together are bounded by [`Config::long_lines_bytes`], the answers that clients do not take by
-//!   [`Config::unsent_bytes`]; a silent client holds no buffer.
+//!   [`Limits`]; a silent client holds no buffer.
 //! * V3. A command is executed only when its whole line has arrived; a connection that breaks inside a line
 //!   has changed nothing by it.
 //! * V4. The server stops in bounded time: lines that were received are answered, the rest is not read; then
@@ -26,8 +26,9 @@
 //! and the key to continue from: a client that reads slowly pins no memtable and no table.
 //!
 //! # Map
-//! [`config`] configuration; `client_limit`, `line_memory` and `unsent_answers` what clients share;
-//! [`listener`] accepts and stops, `stop` tells it to; `connection` one client; [`dsl`] commands;
+//! [`config`] configuration, [`limits`] what of it may change; `client_limit`, `line_memory` and
+//! `unsent_answers` what clients share; [`listener`] accepts and stops, `stop` tells it to; `connection` one
+//! client; [`dsl`] commands;
 //! [`load_file`] which files `l` may open.
 
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ pub mod config;
 mod connection;
 pub mod dsl;
 pub mod error;
+pub mod limits;
 mod line_memory;
 pub mod listener;
 pub mod load_file;
@@ -46,6 +48,7 @@ mod unsent_answers;
 pub use config::Config;
 pub use connection::BLOCKING_PIECES;
 pub use error::ServeError;
-pub use listener::{serve, serve_open};
+pub use limits::Limits;
+pub use listener::{Listener, serve};
 pub use load_file::{LoadDirectory, LoadFiles};
 pub use stop::Stop;

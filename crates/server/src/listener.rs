@@ -39,54 +39,80 @@ pub fn serve(
     ready: impl FnOnce(SocketAddr),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let served = serve_open(config, database, ready, shutdown);
+    let served = Listener::bind(config).and_then(|listener| listener.serve(database, ready, shutdown));
     let closed = database.close();
     served?;
     Ok(closed?)
 }
 
-/// [`serve`] for a database that is served in other ways as well: it stays open.
-///
-/// # Errors
-/// See [`ServeError`].
-pub fn serve_open(
+/// A socket that listens, and clients that wait until they are served.
+#[derive(Debug)]
+pub struct Listener {
+    socket: std::net::TcpListener,
     config: Config,
-    database: &Database,
-    ready: impl FnOnce(SocketAddr),
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
-    let executor = Executor::new(database.clone(), config.load_files.clone())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .thread_name("esker-server")
-        .enable_all()
-        .build()
-        .map_err(ServeError::Start)?;
-    let served = runtime.block_on(async {
+}
+
+impl Listener {
+    /// Listens on the address of the configuration; no client is served yet. An address that is in use is
+    /// noticed here, before a database need be open.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn bind(config: Config) -> Result<Listener, ServeError> {
         let address = config.address;
-        let listener =
-            TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
-        let bound = listener.local_addr().map_err(ServeError::Start)?;
-        tracing::info!(address = %bound, "listening");
-        let mut shutdown = std::pin::pin!(shutdown);
-        // The process that is told that the server is ready may end it at once, so signals must be handled by
-        // then.
-        tokio::select! {
-            biased;
-            () = &mut shutdown => return Ok(()),
-            () = std::future::ready(()) => ready(bound),
-        }
-        let open_tables = database.metrics().open_tables.max_tables;
-        Server::new(Shared::new(executor, config), open_tables).run(listener, shutdown).await;
-        Ok(())
-    });
-    runtime.shutdown_timeout(THREADS_GRACE);
-    served
+        let listen = || {
+            let socket = std::net::TcpListener::bind(address)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        };
+        let socket = listen().map_err(|source| ServeError::Listen { address, source })?;
+        Ok(Listener { socket, config })
+    }
+
+    /// As [`serve`], for a database that is served in other ways as well: it stays open.
+    ///
+    /// # Errors
+    /// See [`ServeError`].
+    pub fn serve(
+        self,
+        database: &Database,
+        ready: impl FnOnce(SocketAddr),
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let Listener { socket, config } = self;
+        let executor = Executor::new(database.clone(), config.load_files.clone())?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("esker-server")
+            .enable_all()
+            .build()
+            .map_err(ServeError::Start)?;
+        let served = runtime.block_on(async {
+            let listener = TcpListener::from_std(socket).map_err(ServeError::Start)?;
+            let bound = listener.local_addr().map_err(ServeError::Start)?;
+            tracing::info!(address = %bound, "listening");
+            let mut shutdown = std::pin::pin!(shutdown);
+            // The process that is told that the server is ready may end it at once, so signals must be
+            // handled by then.
+            tokio::select! {
+                biased;
+                () = &mut shutdown => return Ok(()),
+                () = std::future::ready(()) => ready(bound),
+            }
+            let open_tables = database.metrics().open_tables.max_tables;
+            Server::new(Shared::new(executor, config), open_tables).run(listener, shutdown).await;
+            Ok(())
+        });
+        runtime.shutdown_timeout(THREADS_GRACE);
+        served
+    }
 }
 
 struct Server {
     shared: Arc<Shared>,
     clients: JoinSet<()>,
-    most_clients: usize,
+    /// How many files the process may have open, and the database's target of open tables.
+    open_files: u64,
+    open_tables: usize,
     refusals: Arc<Semaphore>,
     stop: watch::Sender<bool>,
 }
@@ -94,8 +120,15 @@ struct Server {
 impl Server {
     /// `open_tables` is the database's target of open tables.
     fn new(shared: Shared, open_tables: usize) -> Server {
-        let configured = shared.config.max_clients;
-        let most_clients = most_clients(configured, open_files_limit(), open_tables, REFUSALS);
+        let server = Server {
+            shared: Arc::new(shared),
+            open_files: open_files_limit(),
+            open_tables,
+            clients: JoinSet::new(),
+            refusals: Arc::new(Semaphore::new(REFUSALS)),
+            stop: watch::Sender::new(false),
+        };
+        let (configured, most_clients) = (server.shared.config.limits.max_clients(), server.most_clients());
         if most_clients < configured {
             tracing::warn!(
                 configured,
@@ -103,13 +136,13 @@ impl Server {
                 "fewer clients are admitted: the process may not open more files (`ulimit -n`)"
             );
         }
-        Server {
-            shared: Arc::new(shared),
-            most_clients,
-            clients: JoinSet::new(),
-            refusals: Arc::new(Semaphore::new(REFUSALS)),
-            stop: watch::Sender::new(false),
-        }
+        server
+    }
+
+    /// The most clients by the limits of this moment.
+    fn most_clients(&self) -> usize {
+        let configured = self.shared.config.limits.max_clients();
+        most_clients(configured, self.open_files, self.open_tables, REFUSALS)
     }
 
     async fn run(mut self, listener: TcpListener, mut shutdown: Pin<&mut impl Future<Output = ()>>) {
@@ -132,11 +165,12 @@ impl Server {
     }
 
     fn admit(&mut self, stream: TcpStream) {
-        if self.clients.len() < self.most_clients {
+        let most_clients = self.most_clients();
+        if self.clients.len() < most_clients {
             self.clients.spawn(talk(stream, Arc::clone(&self.shared), self.stop.subscribe()));
             return;
         }
-        tracing::warn!(limit = self.most_clients, "a client was refused");
+        tracing::warn!(limit = most_clients, "a client was refused");
         // Beyond that number, a refused client only sees its connection closed.
         if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
             tokio::spawn(async move {

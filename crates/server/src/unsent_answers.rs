@@ -9,6 +9,7 @@
 //! Waiting for room instead was rejected: clients that do not read would stop those that do until the write
 //! timeout ([`Config::write_timeout`](crate::Config::write_timeout)).
 
+use crate::limits::Limits;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -16,7 +17,8 @@ use tokio::sync::oneshot;
 /// The answers that wait for their clients.
 #[derive(Debug)]
 pub(crate) struct UnsentAnswers {
-    budget_bytes: usize,
+    /// The budget is one of them.
+    limits: Limits,
     waiting: Mutex<Waiting>,
 }
 
@@ -44,16 +46,17 @@ pub(crate) struct Wait {
 }
 
 impl UnsentAnswers {
-    pub(crate) fn new(budget_bytes: usize) -> Arc<UnsentAnswers> {
-        Arc::new(UnsentAnswers { budget_bytes, waiting: Mutex::default() })
+    pub(crate) fn new(limits: Limits) -> Arc<UnsentAnswers> {
+        Arc::new(UnsentAnswers { limits, waiting: Mutex::default() })
     }
 
     /// Registers a connection that waits with so many bytes, and ends others until the budget holds, the
     /// longest waiting first. One connection may wait whatever it holds.
     pub(crate) fn wait(self: &Arc<Self>, bytes: usize) -> Wait {
         let (sender, ended) = oneshot::channel();
+        let budget_bytes = self.limits.unsent_bytes();
         let mut waiting = self.lock();
-        while waiting.bytes.saturating_add(bytes) > self.budget_bytes {
+        while waiting.bytes.saturating_add(bytes) > budget_bytes {
             let Some((_, oldest)) = waiting.connections.pop_first() else { break };
             waiting.bytes -= oldest.bytes;
         }
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_longest_waiting_are_ended_until_the_budget_holds() {
-        let answers = UnsentAnswers::new(100);
+        let answers = UnsentAnswers::new(Limits::new(1, 100));
         let mut waits: Vec<Wait> = (0..5).map(|_| answers.wait(20)).collect();
         assert!(waits.iter_mut().all(|wait| !is_ended(wait)));
         let mut large = answers.wait(50);

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Client, Running, TempDir};
-use esker_server::Config;
+use esker_server::{Config, Limits};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -74,7 +74,7 @@ fn an_over_long_line_is_an_error_and_the_next_is_not() {
 #[test]
 fn one_client_too_many_gets_an_error() {
     let dir = TempDir::new();
-    let server = Running::start(dir.path(), Config { max_clients: 2, ..Config::default() });
+    let server = Running::start(dir.path(), Config { limits: Limits::new(2, 1 << 20), ..Config::default() });
     let (mut first, mut second) = (server.client(), server.client());
     assert_eq!(first.ask("p 1 1"), "OK");
     assert_eq!(second.ask("g 1"), "1");
@@ -361,13 +361,35 @@ fn long_lines_take_turns_and_all_are_answered() {
     server.stop();
 }
 
+/// The next client meets the limit of its moment; those that are connected stay.
+#[test]
+fn the_limit_on_clients_changes_while_the_server_runs() {
+    let dir = TempDir::new();
+    let limits = Limits::new(1, 1 << 20);
+    let server = Running::start(dir.path(), Config { limits: limits.clone(), ..Config::default() });
+    let mut first = server.client();
+    assert_eq!(first.ask("p 1 1"), "OK");
+    assert_eq!(server.client().line().as_deref(), Some("Error: too many clients"));
+    limits.set(&Limits::new(2, 1 << 20));
+    let mut second = server.client();
+    assert_eq!(second.ask("g 1"), "1");
+    limits.set(&Limits::new(1, 1 << 20));
+    assert_eq!(server.client().line().as_deref(), Some("Error: too many clients"));
+    assert_eq!((first.ask("g 1").as_str(), second.ask("g 1").as_str()), ("1", "1"));
+    server.stop();
+}
+
 /// However many clients do not read, what they keep waiting is bounded, long before the write timeout.
 #[test]
 fn clients_that_do_not_read_are_bounded_together() {
     const SILENT: usize = 6;
     let dir = TempDir::new();
     // One answer always fits; the next one that waits takes its place.
-    let config = Config { unsent_bytes: 1, write_timeout: Duration::from_secs(3600), ..Config::default() };
+    let config = Config {
+        limits: Limits::new(1024, 1),
+        write_timeout: Duration::from_secs(3600),
+        ..Config::default()
+    };
     let server = Running::start(dir.path(), config);
     let mut client = server.client();
     assert_eq!(client.ask(&format!("p 1 \"{}\"", "v".repeat(500_000))), "OK");

@@ -281,7 +281,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-redis-server",
-        "failure key_cursors key_uses background clients client_line pubsub keyspace_events config statistics observed checkpoints tracking watches waiting pausing flusher stop rebinding scripts access tls server figures settings file_limit session access_changes users tls_changes address_changes observer command_kinds checks call reply_tree commands execute local_client net start",
+        "failure key_cursors key_uses background clients client_line pubsub keyspace_events config statistics observed checkpoints tracking watches waiting pausing flusher stop rebinding scripts access tls log_level server figures settings file_limit session access_changes users tls_changes address_changes observer command_kinds checks call reply_tree commands execute local_client net start start_check reconfigure",
     ),
     Order {
         package: "esker-redis-server",
@@ -305,7 +305,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-server",
-        "error stop load_file config client_limit line_memory unsent_answers dsl connection listener",
+        "error stop load_file limits config client_limit line_memory unsent_answers dsl connection listener",
     ),
     tree(
         "esker-grpc",

@@ -53,6 +53,12 @@ pub(crate) fn run_open(
     if args.chosen.iter().any(|chosen| chosen.contains('=')) {
         change(database, &shape.keyspace, &changes(args)?, &layout, out)?;
     } else {
+        let of_process = chosen(args)?.into_iter().find(|info| info.scope == OptionScope::Database);
+        if let Some(info) = of_process.filter(|_| !args.chosen.is_empty()) {
+            let what = format!("{} was given when the database was opened, and is not told", info.name);
+            return Err(Failure::usage(what)
+                .advise("the process that has the database open was started with it, or has its default"));
+        }
         print(&of_keyspace(database, &shape.keyspace, None)?, args, &layout, out)?;
     }
     Ok(Exit::Done)
@@ -154,7 +160,11 @@ fn changes(args: &OptionsArgs) -> Result<Vec<Change<'_>>, Failure> {
             let failure =
                 Failure::usage(format!("{name} is not stored: it is given each time the database is opened"));
             return Err(failure
-                .advise(format!("write `{} = ...` into a file, and open with --config FILE", info.name)));
+                .advise(format!(
+                    "write `{} = ...` into a file, and open with --config FILE; `esker serve` reads its file again \
+                     at SIGHUP",
+                    info.name
+                )));
         }
         changes.push((name, value, info));
     }

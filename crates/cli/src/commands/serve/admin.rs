@@ -48,6 +48,11 @@ impl AdminPlan {
         }
         Ok(Some(AdminPlan { config, is_default: args.admin.is_none(), has_tls: args.admin_tls }))
     }
+
+    /// What requests must know.
+    pub(super) fn token(&self) -> Option<&Token> {
+        self.config.token.as_ref()
+    }
 }
 
 /// Binds the address; `None` if it is the default one and in use: figures are not worth a server that does

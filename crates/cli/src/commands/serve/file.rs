@@ -2,11 +2,12 @@
 //!
 //! Entries become words of the command line, so that an option means the same in both places and an option
 //! that is added later is known in the file as well. What the command line says comes before what the file
-//! says.
+//! says. [`differences`] compares what counts with what counted before, for a file that is read again.
 
 use crate::args::{self, Cli, Command};
 use crate::config_file::{ConfigFile, Setting, SettingValue};
 use crate::failure::Failure;
+use crate::host;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
@@ -42,13 +43,26 @@ struct Words {
     words: Vec<OsString>,
 }
 
-/// The command line of `serve`, completed by the file that it names.
+/// The command line as it counts.
+#[derive(Debug)]
+pub(crate) struct CommandLine {
+    pub(crate) cli: Cli,
+    words: Vec<OsString>,
+}
+
+/// The command line, and that of `serve` completed by the file that it names.
 ///
 /// # Errors
 /// All entries of the section that are wrong, and else the first other mistake of the file.
-pub(crate) fn complete(words: &[OsString], matches: &ArgMatches) -> Result<Cli, Failure> {
+pub(crate) fn complete(words: &[OsString], matches: &ArgMatches) -> Result<CommandLine, Failure> {
     let cli = Cli::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?;
-    let (Command::Serve(args), Some(path)) = (&cli.command, &cli.global.config) else { return Ok(cli) };
+    let (Command::Serve(args), Some(path)) = (&cli.command, &cli.global.config) else {
+        return Ok(CommandLine { cli, words: words.to_vec() });
+    };
+    if host::can_be_read_once(path) {
+        let what = format!("--config {}: `serve` reads its file again at SIGHUP", path.display());
+        return Err(Failure::usage(what).advise("name a file instead of standard input or a pipe"));
+    }
     let file = ConfigFile::read(path)?;
     let matches = matches.subcommand_matches("serve").unwrap_or(matches);
     let set_here: Vec<&str> = args.redis_set.chunks_exact(2).map(|pair| pair[0].as_str()).collect();
@@ -64,9 +78,42 @@ pub(crate) fn complete(words: &[OsString], matches: &ArgMatches) -> Result<Cli, 
     if let Some(failure) = Failure::all(wrong) {
         return Err(failure);
     }
-    Cli::try_parse_from(joined(words, added)).map_err(|error| {
+    let words = joined(words, added);
+    let cli = Cli::try_parse_from(&words).map_err(|error| {
         Failure::usage(format!("{}, section [serve]: {}", path.display(), reason_of(&error)))
-    })
+    })?;
+    Ok(CommandLine { cli, words })
+}
+
+/// The same command line, completed by what its file says now.
+///
+/// # Errors
+/// Those of [`complete`].
+pub(super) fn complete_anew(words: &[OsString]) -> Result<CommandLine, Failure> {
+    let matches = Cli::command().try_get_matches_from(words);
+    complete(words, &matches.map_err(|error| Failure::usage(reason_of(&error)))?)
+}
+
+/// The options of `serve`, as a file names them, that have other values in one command line than in another.
+pub(super) fn differences(before: &CommandLine, now: &CommandLine) -> Vec<String> {
+    let (before, now) = (values(&before.words), values(&now.words));
+    let differ = before.into_iter().zip(now).filter(|((_, before), (_, now))| before != now);
+    differ.map(|((name, _), _)| name).collect()
+}
+
+/// The options of `serve` with their values.
+fn values(words: &[OsString]) -> Vec<(String, Vec<OsString>)> {
+    let mut command = Cli::command();
+    command.build();
+    let options = command.find_subcommand("serve").map(|serve| serve.get_arguments().cloned().collect());
+    let options: Vec<clap::Arg> = options.unwrap_or_default();
+    let matches = command.try_get_matches_from(words).ok();
+    let serve = matches.as_ref().and_then(|matches| matches.subcommand_matches("serve"));
+    let value = |option: &clap::Arg| {
+        let raw = serve.and_then(|serve| serve.try_get_raw(option.get_id().as_str()).ok().flatten());
+        raw.map(|values| values.map(OsString::from).collect()).unwrap_or_default()
+    };
+    options.iter().map(|option| (option.get_id().to_string(), value(option))).collect()
 }
 
 /// The words that an entry stands for.
@@ -179,6 +226,14 @@ mod tests {
         for (name, id) in [("directory", "data"), ("text", "dsl"), ("max-line", "max_line")] {
             assert_eq!(option(name).map(|(id, _)| id), Ok(id.to_owned()));
         }
+        let line = |text: &str| {
+            let words: Vec<OsString> = text.split(' ').map(OsString::from).collect();
+            CommandLine { cli: Cli::try_parse_from(&words).expect(text), words }
+        };
+        let before = line("esker serve --redis off --max-clients 7 --admin-tls --memory 1GiB");
+        let now = line("esker serve --redis off --max-clients 8 --watch 1s --memory 2GiB");
+        assert_eq!(differences(&before, &now), ["admin_tls", "max_clients", "watch", "memory"]);
+        assert!(differences(&now, &now).is_empty());
         for name in ["config", "check_config", "help", "nothing"] {
             let reason = option(name).expect_err(name);
             assert!(reason.contains("max_clients") && !reason.contains("check_config,"), "{reason}");

@@ -8,6 +8,7 @@ use crate::host;
 use esker_grpc::{Access, Config, Credentials, Listener, Open, Rights, ServeError, Tokens};
 use esker_redis_server::server::Server;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,6 +44,15 @@ impl GrpcPlan {
         }
         let config = Config { address, copies: args.grpc_copies.clone(), ..Config::default() };
         Ok(Some(GrpcPlan { config, tokens, has_tls: args.grpc_tls }))
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.config.address
+    }
+
+    /// What callers may show instead of a password.
+    pub(super) fn tokens(&self) -> Option<&Tokens> {
+        self.tokens.as_ref()
     }
 
     /// Listens; writes are as durable as the options of the database say.

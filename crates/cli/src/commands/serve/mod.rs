@@ -1,15 +1,19 @@
 //! `serve`: runs the servers of all protocols on one open database until a signal.
 //!
 //! `file` completes the arguments by a configuration file; `plan` is what they say, decided before anything
-//! is opened; `address` reads addresses; `redis` and `grpc` are the parts of these protocols, `admin` that of
-//! HTTP; `tls` has the certificates of all; `signals` tells the servers to stop.
+//! is opened; `check` says what a start would refuse, with what `kept` reads of the database; `address` reads
+//! addresses; `redis` and `grpc` are the parts of these protocols, `admin` that of HTTP; `tls` has the
+//! certificates of all; `signals` tells the servers to stop, and `reload` lets another configuration act.
 
 mod address;
 mod admin;
+mod check;
 mod file;
 mod grpc;
+mod kept;
 mod plan;
 mod redis;
+mod reload;
 mod signals;
 mod tls;
 
@@ -28,8 +32,8 @@ use esker_admin::Sources;
 use esker_grpc::Access;
 use esker_redis_server::Listener;
 use esker_redis_server::server::Server;
-use esker_server::serve_open;
 use plan::RedisPlan;
+use reload::{Reload, Running};
 use signals::{Signals, Stops};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -48,7 +52,7 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     if plan.is_check {
-        return check(global, plan, out);
+        return check::check(global, plan, out);
     }
     if plan.redis.as_ref().is_some_and(|redis| redis.is_stand_in) {
         // Programs that start redis-server look for the number of the process in its log.
@@ -59,10 +63,12 @@ pub(crate) fn run(
         );
     }
     plan.warn();
+    check_access(global, plan)?;
     // A process that is told that the server is ready may end it at once, so signals are handled by then.
-    let signals = Signals::listen()?;
+    let signals = Signals::listen(Reload::new(plan)?)?;
     let bound = Bound {
         redis: plan.redis.as_ref().map(redis::bind).transpose()?,
+        text: plan.text.clone().map(esker_server::Listener::bind).transpose()?,
         grpc: plan.grpc.as_ref().map(|plan| plan.bind(global)).transpose()?,
         admin: plan.admin.as_ref().map(admin::bind).transpose()?.flatten(),
     };
@@ -78,24 +84,23 @@ pub(crate) fn run(
     Ok(Exit::Done)
 }
 
-/// What `--check-config` prints when nothing is wrong: mistakes were found when the plan was made.
-fn check(global: &Global, plan: &Plan, out: &mut dyn Write) -> Result<Exit, Failure> {
-    drop(super::configured(global)?);
-    let of_data = Global { data: Some(plan.data.clone()), ..global.clone() };
-    let unread = plan.redis.as_ref().map_or(Ok(None), |redis| tls::check(redis, &of_data))?;
-    for warning in plan.warnings().chain(&unread) {
-        writeln!(out, "warning: {warning}")?;
+/// Refuses options of a database that is open for reading only, where servers write as they start.
+fn check_access(global: &Global, plan: &Plan) -> Result<(), Failure> {
+    let is_read_only = super::configured(global)?.read_only;
+    if is_read_only && (plan.redis.is_some() || plan.text.is_some()) {
+        return Err(Failure::usage(
+            "read_only is true, and the servers of Redis and of the text protocol write",
+        )
+        .advise("only gRPC and HTTP serve a database for reading: --redis off --dsl off"));
     }
-    let what =
-        global.config.as_ref().map_or("the command line".to_owned(), |path| path.display().to_string());
-    writeln!(out, "{what}: no mistake")?;
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Sockets that listen.
 #[derive(Debug)]
 struct Bound {
     redis: Option<Listener>,
+    text: Option<esker_server::Listener>,
     grpc: Option<esker_grpc::Listener>,
     admin: Option<esker_admin::Listener>,
 }
@@ -110,7 +115,7 @@ impl Bound {
         let grpc = if grpc_has_tls { self.grpc.map(with_tls) } else { self.grpc };
         let with_tls = |listener: esker_admin::Listener| listener.with_tls(Arc::clone(&tls));
         let admin = if admin_has_tls { self.admin.map(with_tls) } else { self.admin };
-        Bound { redis: self.redis, grpc, admin }
+        Bound { grpc, admin, ..self }
     }
 }
 
@@ -143,29 +148,40 @@ fn serve(
     let admin_has_tls = plan.admin.as_ref().is_some_and(|admin| admin.has_tls);
     let serving = bound.admin.as_ref().map(|admin| Serving::of(admin, admin_has_tls)).transpose()?;
     let redis = plan.redis.as_ref().zip(server.as_deref()).zip(bound.redis);
-    let redis = redis.map(|((plan, server), listener)| (plan, server, listener));
+    let clients = Clients {
+        text: bound.text,
+        redis: redis.map(|((plan, server), listener)| (plan, server, listener)),
+        grpc: bound.grpc.zip(access),
+    };
     let served = std::thread::scope(|scope| {
         // It ends the thread when it is dropped, however the others have ended.
         let serving = serving;
         if let Some(listener) = bound.admin {
             scope.spawn(move || admin::serve(listener, sources));
         }
-        serve_all(plan, signals, redis, bound.grpc.zip(access), serving.as_ref(), database, out)
+        serve_all(plan, signals, clients, serving.as_ref(), database, out)
     });
     drop(pid_file);
     served
+}
+
+/// What clients of each protocol wait for.
+struct Clients<'a> {
+    text: Option<esker_server::Listener>,
+    redis: Option<(&'a RedisPlan, &'a Server, Listener)>,
+    grpc: Option<(esker_grpc::Listener, Arc<dyn Access>)>,
 }
 
 /// Serves until a signal, or until one of the servers ends: then the others are to end as well.
 fn serve_all(
     plan: &Plan,
     signals: Signals,
-    redis: Option<(&RedisPlan, &Server, Listener)>,
-    grpc: Option<(esker_grpc::Listener, Arc<dyn Access>)>,
+    clients: Clients<'_>,
     admin: Option<&Serving>,
     database: &Database,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
+    let Clients { text, redis, grpc } = clients;
     let stops = &Stops {
         text: esker_server::Stop::default(),
         redis: redis.as_ref().map(|(_, _, listener)| listener.stop()),
@@ -184,12 +200,12 @@ fn serve_all(
         if let Some(interval) = plan.watch {
             scope.spawn(move || watch(database, interval.max(SHORTEST_INTERVAL), &ended));
         }
-        let server = redis.as_ref().map(|(_, server, _)| *server);
-        scope.spawn(move || signals.obey(stops, &|| tls::reload(plan, server)));
-        let text = plan.text.clone().map(|config| {
+        let running = Running { plan, server: redis.as_ref().map(|(_, server, _)| *server), database };
+        scope.spawn(move || signals.obey(stops, &running));
+        let text = text.map(|listener| {
             scope.spawn(move || {
                 let ready = |address| ready.send(address).unwrap_or_default();
-                let served = serve_open(config, database, ready, stops.text.stopped());
+                let served = listener.serve(database, ready, stops.text.stopped());
                 stops.stop();
                 served
             })
@@ -201,7 +217,7 @@ fn serve_all(
                 served
             })
         });
-        // It fails if the server of the text protocol cannot listen, and then all stop.
+        // It fails if the server of the text protocol cannot begin, and then all stop.
         let text_address = text.as_ref().and_then(|_| is_ready.recv().ok());
         if text_address.is_some() == text.is_some() {
             let redis = redis.as_ref().map(|(redis, _, listener)| (*redis, listener));

@@ -3,20 +3,18 @@
 use super::address::{OFF, resolve};
 use super::admin::AdminPlan;
 use super::grpc::GrpcPlan;
-use super::tls;
+use super::tls::{self, OwnTls};
 use crate::args::{Global, LogFormat, ServeArgs};
 use crate::failure::Failure;
 use crate::host;
 use crate::log::{LogSettings, LogTarget};
 use esker_redis_server::{ListenConfig, StartConfig};
 use esker_server::config::DEFAULT_PORT;
-use esker_server::{Config, LoadDirectory, LoadFiles};
-use esker_tls::Tls;
+use esker_server::{Config, Limits, LoadDirectory, LoadFiles};
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 
@@ -35,7 +33,7 @@ pub(crate) struct Plan {
     /// Metrics, health and the status page.
     pub(super) admin: Option<AdminPlan>,
     /// Certificates and rules of other ports where Redis is off.
-    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) tls: Option<OwnTls>,
     pub(super) watch: Option<Duration>,
     /// Nothing is served: the configuration is checked.
     pub(super) is_check: bool,
@@ -53,6 +51,8 @@ pub(super) struct RedisPlan {
     pub(super) others_need_tls: bool,
     /// Whether it was started in the place of redis-server, and writes the lines that are waited for then.
     pub(super) is_stand_in: bool,
+    /// The level of the log that `--log` names, which comes before that of a directive.
+    pub(super) log_level: Option<LevelFilter>,
 }
 
 impl RedisPlan {
@@ -88,7 +88,7 @@ impl Plan {
         };
         let redis_is_off = args.redis.as_deref() == Some(OFF);
         let tls = if redis_is_off { tls::without_redis(args, &config)? } else { None };
-        let redis = if redis_is_off { None } else { Some(redis_plan(config, args)?) };
+        let redis = if redis_is_off { None } else { Some(redis_plan(config, global, args)?) };
         let grpc = GrpcPlan::new(args)?;
         if text.is_none() && redis.is_none() && grpc.is_none() {
             return Err(Failure::usage("nothing is to be served: --redis, --dsl and --grpc are off"));
@@ -140,7 +140,10 @@ fn redis_config(args: &ServeArgs) -> Result<StartConfig, Failure> {
         let mut words = vec![format!("--{}", pair[0]).into_bytes()];
         words.extend(values.into_iter().map(|value| value.as_bytes().to_vec()));
         let set = config.add_words(&words);
-        set.map_err(|reason| Failure::usage(format!("--redis-set {reason}")))?;
+        set.map_err(|reason| {
+            // The directive has no hyphens there.
+            Failure::usage(format!("--redis-set {}", reason.strip_prefix("--").unwrap_or(&reason)))
+        })?;
     }
     Ok(config)
 }
@@ -155,7 +158,7 @@ fn set_directory(config: &mut StartConfig, data: &Path) -> Result<(), Failure> {
     config.set("dir", dir.as_os_str().as_bytes()).map_err(Failure::usage)
 }
 
-fn redis_plan(mut config: StartConfig, args: &ServeArgs) -> Result<RedisPlan, Failure> {
+fn redis_plan(mut config: StartConfig, global: &Global, args: &ServeArgs) -> Result<RedisPlan, Failure> {
     let address = args.redis.as_deref().map(|written| resolve("--redis", written)).transpose()?;
     if let Some(address) = address {
         config.set("bind", address.ip().to_string().as_bytes()).map_err(Failure::usage)?;
@@ -174,17 +177,14 @@ fn redis_plan(mut config: StartConfig, args: &ServeArgs) -> Result<RedisPlan, Fa
         pid_file,
         others_need_tls: tls::is_wanted(args),
         is_stand_in: !args.redis_conf.is_empty(),
+        log_level: global.log,
     })
 }
 
 /// The log: on standard error, or where and how redis-server would write it.
 fn log_settings(global: &Global, args: &ServeArgs, config: &StartConfig) -> LogSettings {
     let is_stand_in = !args.redis_conf.is_empty();
-    let level = match config.text("loglevel").as_deref() {
-        Some("debug" | "verbose") => LevelFilter::DEBUG,
-        Some("warning") => LevelFilter::WARN,
-        _ => LevelFilter::INFO,
-    };
+    let level = level_of(config.value("loglevel").unwrap_or_default());
     let form = if is_stand_in { LogFormat::Redis } else { LogFormat::Text };
     LogSettings {
         level: global.log.unwrap_or(level),
@@ -194,6 +194,15 @@ fn log_settings(global: &Global, args: &ServeArgs, config: &StartConfig) -> LogS
             None if is_stand_in => LogTarget::StandardOutput,
             None => LogTarget::StandardError,
         },
+    }
+}
+
+/// The level that a word of the directive `loglevel` means.
+pub(super) fn level_of(word: &[u8]) -> LevelFilter {
+    match word {
+        b"debug" | b"verbose" => LevelFilter::DEBUG,
+        b"warning" => LevelFilter::WARN,
+        _ => LevelFilter::INFO,
     }
 }
 
@@ -215,9 +224,8 @@ fn text_config(args: &ServeArgs) -> Result<Config, Failure> {
     Ok(Config {
         address: text_address(args)?,
         load_files,
-        max_clients: args.max_clients,
+        limits: Limits::new(args.max_clients, usize::try_from(args.max_unsent).unwrap_or(usize::MAX)),
         max_line_bytes,
-        unsent_bytes: usize::try_from(args.max_unsent).unwrap_or(usize::MAX),
         ..Config::default()
     })
 }

@@ -1,7 +1,8 @@
 //! The server of the Redis protocol: bound before the database is opened, prepared when it is open.
 
-use super::plan::RedisPlan;
+use super::plan::{RedisPlan, level_of};
 use crate::failure::Failure;
+use crate::host;
 use esker::Database;
 use esker_redis_server::server::Server;
 use esker_redis_server::{ListenError, Listener};
@@ -34,8 +35,12 @@ pub(super) fn prepare(
 ) -> Result<Server, Failure> {
     let server = Server::new(Store::open(database.clone(), plan.databases)?);
     server.set_checkpoint_directory(checkpoints_of(data));
+    server.on_log_level(|word| host::set_log_level(level_of(word)));
     server.load_settings()?;
     server.configure(&plan.config).map_err(Failure::usage)?;
+    if let Some(level) = plan.log_level {
+        host::set_log_level(level);
+    }
     let failed = |error| Failure::system("cannot read an address", &error);
     let tls = listener.tls_addresses().map_err(failed)?;
     if !tls.is_empty() || plan.others_need_tls {
@@ -43,13 +48,17 @@ pub(super) fn prepare(
     }
     let addresses = [listener.addresses().map_err(failed)?, tls].concat();
     if server.is_unprotected(&addresses) {
-        let message =
-            "clients of Redis beyond this machine would need no password: protected-mode forbids that";
-        return Err(Failure::usage(message).advise(
-            "set a password with --redis-set requirepass PASSWORD, listen on 127.0.0.1, or set protected-mode to no",
-        ));
+        return Err(unprotected());
     }
     Ok(server)
+}
+
+/// The failure of a server that other machines would reach without a password.
+pub(super) fn unprotected() -> Failure {
+    let message = "clients of Redis beyond this machine would need no password: protected-mode forbids that";
+    Failure::usage(message).advise(
+        "set a password with --redis-set requirepass PASSWORD, listen on 127.0.0.1, or set protected-mode to no",
+    )
 }
 
 /// The directory of the checkpoints that SAVE makes: beside the database, with this behind its name.

@@ -1,6 +1,7 @@
 //! Signals: the first SIGTERM or SIGINT lets the servers stop in order, the second ends the process at once.
-//! SIGHUP has files read anew, and never ends the process.
+//! SIGHUP has the configuration and its files read anew, and never ends the process.
 
+use super::reload::{Reload, Running};
 use crate::failure::Failure;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals as Received};
@@ -33,27 +34,31 @@ impl Stops {
     }
 }
 
-/// The signals of the process, from now on.
+/// The signals of the process, from now on, and what SIGHUP compares the configuration with.
 #[derive(Debug)]
-pub(super) struct Signals(Received);
+pub(super) struct Signals {
+    received: Received,
+    reload: Reload,
+}
 
 impl Signals {
-    pub(super) fn listen() -> Result<Signals, Failure> {
+    pub(super) fn listen(reload: Reload) -> Result<Signals, Failure> {
         let received = Received::new([SIGTERM, SIGINT, SIGHUP]);
-        received.map(Signals).map_err(|error| Failure::system("cannot listen to signals", &error))
+        let received = received.map_err(|error| Failure::system("cannot listen to signals", &error))?;
+        Ok(Signals { received, reload })
     }
 
     /// What ends [`obey`](Signals::obey).
     pub(super) fn handle(&self) -> Handle {
-        self.0.handle()
+        self.received.handle()
     }
 
-    /// Stops the servers and reads files anew at signals, until the handle is closed.
-    pub(super) fn obey(mut self, stops: &Stops, reload: &dyn Fn()) {
+    /// Stops the servers and reads the configuration anew at signals, until the handle is closed.
+    pub(super) fn obey(mut self, stops: &Stops, running: &Running<'_>) {
         let mut stopping = false;
-        for signal in self.0.forever() {
+        for signal in self.received.forever() {
             if signal == SIGHUP {
-                reload();
+                self.reload.run(running);
                 continue;
             }
             if stopping {

@@ -4,13 +4,13 @@
 //! Where Redis is served its server has them, so CONFIG SET and SIGHUP change all ports at once and as one.
 //! Where it is not, they are of the configuration alone.
 
+use super::kept::{Kept, kept};
 use super::plan::{Plan, RedisPlan};
 use crate::args::{Global, ServeArgs};
-use crate::commands;
 use crate::failure::Failure;
 use esker_redis_server::StartConfig;
 use esker_redis_server::server::Server;
-use esker_tls::Tls;
+use esker_tls::{Tls, TlsSettings};
 use std::sync::Arc;
 
 /// Directives that count without a server of Redis.
@@ -21,8 +21,15 @@ pub(super) fn is_wanted(args: &ServeArgs) -> bool {
     args.grpc_tls || args.admin_tls
 }
 
+/// Certificates and rules of the configuration alone.
+#[derive(Debug)]
+pub(super) struct OwnTls {
+    tls: Arc<Tls>,
+    settings: TlsSettings,
+}
+
 /// What is served with TLS beside a server of Redis that is off.
-pub(super) fn without_redis(args: &ServeArgs, config: &StartConfig) -> Result<Option<Arc<Tls>>, Failure> {
+pub(super) fn without_redis(args: &ServeArgs, config: &StartConfig) -> Result<Option<OwnTls>, Failure> {
     let mut names = args.redis_set.chunks_exact(2).map(|pair| pair[0].as_str());
     if let Some(name) = names.find(|name| !(is_wanted(args) && name.starts_with(PREFIX))) {
         return Err(Failure::usage(format!("--redis-set {name} sets nothing, because --redis is off")));
@@ -30,7 +37,9 @@ pub(super) fn without_redis(args: &ServeArgs, config: &StartConfig) -> Result<Op
     if !is_wanted(args) {
         return Ok(None);
     }
-    load(config).map(|tls| Some(Arc::new(tls)))
+    let tls = Arc::new(load(config)?);
+    let settings = config.tls_settings().map_err(Failure::usage)?;
+    Ok(Some(OwnTls { tls, settings }))
 }
 
 /// Reads the files that the configuration of a server of Redis names, as a check: with the directives that
@@ -51,22 +60,9 @@ pub(super) fn check(redis: &RedisPlan, global: &Global) -> Result<Option<String>
 
 /// Adds what the database keeps, if there is one. A sentence if another process has it open.
 fn add_kept(config: &mut StartConfig, global: &Global) -> Result<Option<String>, Failure> {
-    if !global.data().exists() {
-        return Ok(None);
-    }
-    match commands::open_for_reading(global) {
-        Ok(database) => {
-            let added = config.add_kept(&database);
-            let closed = database.close();
-            added?;
-            closed?;
-            Ok(None)
-        }
-        Err(failure) if failure.is_locked() => Ok(Some(format!(
-            "another process has {} open, so directives that CONFIG REWRITE keeps there are not checked",
-            global.data().display()
-        ))),
-        Err(failure) => Err(failure),
+    match kept(global, |database| Ok(config.add_kept(database)?))? {
+        Kept::Locked(sentence) => Ok(Some(sentence)),
+        Kept::Read(()) | Kept::Nothing => Ok(None),
     }
 }
 
@@ -77,7 +73,14 @@ fn load(config: &StartConfig) -> Result<Tls, Failure> {
 
 /// The certificates and rules of this moment; `None` if no port needs them.
 pub(super) fn present(plan: &Plan, server: Option<&Server>) -> Option<Arc<Tls>> {
-    server.map_or(plan.tls.as_ref(), Server::tls).cloned()
+    server.map_or(plan.tls.as_ref().map(|own| &own.tls), Server::tls).cloned()
+}
+
+/// Takes the rules and files of a configuration that was read anew, where Redis is off.
+pub(super) fn change(running: &Plan, read: &Plan) -> Result<(), Failure> {
+    let (Some(running), Some(read)) = (&running.tls, &read.tls) else { return Ok(()) };
+    let changed = running.tls.change(read.settings.clone());
+    changed.map_err(|error| Failure::usage(format!("TLS: {error}")))
 }
 
 /// Reads certificates anew, at a signal. What is wrong with them is logged, and the servers go on with those
@@ -85,12 +88,13 @@ pub(super) fn present(plan: &Plan, server: Option<&Server>) -> Option<Arc<Tls>> 
 pub(super) fn reload(plan: &Plan, server: Option<&Server>) {
     let read = match (server, &plan.tls) {
         (Some(server), _) => server.reload_tls(),
-        (None, Some(tls)) => tls.reload().map(|()| true).map_err(|error| format!("TLS: {error}")),
+        (None, Some(own)) => own.tls.reload().map(|()| true).map_err(|error| format!("TLS: {error}")),
         (None, None) => Ok(false),
     };
     match read {
         Ok(true) => tracing::info!("SIGHUP: new connections get the certificates that are in the files now"),
-        Ok(false) => tracing::info!("SIGHUP: there is nothing to read anew, because no address has TLS"),
+        // No address has TLS.
+        Ok(false) => {}
         Err(reason) => {
             tracing::error!("SIGHUP: new connections get the certificates as before, because {reason}");
         }
