@@ -63,6 +63,19 @@ fn the_alerts_name_metrics_of_a_scrape() {
     assert_eq!(missing("alerts", &expressions), Vec::<String>::new());
 }
 
+/// The manual says of signs which alert they are, and the alerts have those.
+#[test]
+fn the_manual_names_alerts_that_there_are() {
+    let (rules, manual) = (file("prometheus/alerts.yml"), file("../docs/operations.md"));
+    let alerts: BTreeSet<&str> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    let words = manual.split('`').skip(1).step_by(2);
+    let named: BTreeSet<&str> =
+        words.filter(|word| word.starts_with("Esker") && word.chars().all(char::is_alphanumeric)).collect();
+    assert!(named.len() >= 8, "{named:?}");
+    assert!(named.is_subset(&alerts), "{:?}", named.difference(&alerts));
+}
+
 #[test]
 fn the_dashboard_names_metrics_of_a_scrape_and_its_panels_do_not_overlap() {
     let dashboard: Value = serde_json::from_str(&file("grafana/esker.json")).unwrap();
