@@ -4,7 +4,7 @@
 const REFRESH_MS = 2000;
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 1000; // Units of a drawing; it is stretched to its place.
-const GAP = 0.02; // Of the width of a table, where none is.
+const DENSE = 150; // Tables of a run beside which lines between them would hide them.
 
 /** An element with attributes and children; strings become text. */
 function make(name, attributes, ...children) {
@@ -209,8 +209,8 @@ function memory(status) {
 }
 
 /**
- * Where keys lie: a border of a table is as far to the right as there are steps between borders before it. A step that no
- * table covers holds no data and is next to nothing wide, so that neighbours in a run stand side by side.
+ * Where keys lie: a step between two borders of tables is as wide as the most bytes that a table has there, if those of a
+ * table lie evenly within it. So neighbours in a run stand side by side, and a share of the width is about one of the data.
  */
 function places(tree) {
   const tables = tree.levels.flatMap((level) => level.runs.flat());
@@ -221,24 +221,19 @@ function places(tree) {
   }
   const sorted = [...borders].sort();
   const index = new Map(sorted.map((border, at) => [border, at]));
-  const begun = new Array(sorted.length + 1).fill(0);
+  // A table without an end takes a last step, behind all borders.
+  const from = (one) => index.get(one.smallest_hex);
+  const to = (one) => (one.largest_hex === "" ? sorted.length : index.get(one.largest_hex));
+  const widths = new Array(sorted.length).fill(0);
   for (const one of tables) {
-    begun[index.get(one.smallest_hex)] += 1;
-    begun[one.largest_hex === "" ? sorted.length : index.get(one.largest_hex)] -= 1;
+    const share = one.bytes / (to(one) - from(one));
+    for (let step = from(one); step < to(one); step += 1) widths[step] = Math.max(widths[step], share);
   }
-  let covering = 0;
-  let width = 0;
-  const steps = sorted.map((_, at) => {
-    const here = width;
-    covering += begun[at];
-    width += covering > 0 ? 1 : GAP;
-    return here;
-  });
-  // Behind the last border there are keys only if a table has no end.
-  const whole = covering > 0 ? width : steps[steps.length - 1];
-  const at = (border) => (steps[index.get(border)] * WIDTH) / whole;
+  const starts = [0];
+  for (const width of widths) starts.push(starts[starts.length - 1] + width);
+  const whole = starts[sorted.length];
   if (!(whole > 0)) return { from: () => 0, to: () => WIDTH };
-  return { from: (one) => at(one.smallest_hex), to: (one) => (one.largest_hex === "" ? WIDTH : at(one.largest_hex)) };
+  return { from: (one) => (starts[from(one)] * WIDTH) / whole, to: (one) => (starts[to(one)] * WIDTH) / whole };
 }
 
 /** A table, and a part of its height for the share of deletes. */
@@ -278,7 +273,8 @@ function levelRows(tree, level, place, heat, busy, widest) {
     const entries = sum(run, (one) => one.entries);
     const dead = entries === 0 ? 0 : (100 * sum(run, (one) => one.tombstones)) / entries;
     const figures = `${bytes(size)} · ${counted(run.length, "table")} · ${count(entries)} entries, ${dead.toFixed(0)} % deletes`;
-    const strip = drawing(20, "strip", `${level.label}, run ${at + 1}: ${figures}`, ...run.flatMap((one) => cell(one, place)));
+    const css = run.length > DENSE ? "strip dense" : "strip";
+    const strip = drawing(20, css, `${level.label}, run ${at + 1}: ${figures}`, ...run.flatMap((one) => cell(one, place)));
     strip.setAttribute("fill-opacity", (0.3 + 0.7 * heat).toFixed(2));
     return row(busy ? "row busy" : "row", label, strip, figures);
   });
@@ -349,7 +345,7 @@ function tree(status) {
   const parts = shown.map((one) => oneTree(one, status.jobs.jobs));
   if (shown.length === 0) parts.push(make("p", { class: "dim" }, "No keyspace has data yet."));
   const rest = left_out + keyspaces.length - shown.length;
-  if (rest > 0) parts.push(make("p", { class: "dim" }, `${count(rest)} keyspaces are empty or smaller than these.`));
+  if (rest > 0) parts.push(make("p", { class: "dim" }, `${counted(rest, "keyspace")} ${rest === 1 ? "is" : "are"} empty or smaller than these.`));
   fill("tree", ...parts);
   document.querySelectorAll("#tree details").forEach((details, at) => { details.open = open[at] === true; });
 }
