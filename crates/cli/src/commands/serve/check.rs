@@ -1,5 +1,5 @@
-//! `--check-config`: says what a start would refuse, and serves nothing. Mistakes of single options were found
-//! when the plan was made.
+//! `--check-config`: says what a start would refuse, and serves nothing. Mistakes of single options were
+//! found when the plan was made.
 
 use super::kept::{Kept, kept};
 use super::plan::{Plan, RedisPlan};
@@ -51,8 +51,8 @@ fn check_grpc_alone(plan: &Plan) -> Result<(), Failure> {
     }
 }
 
-/// Rules of users, and whether other machines would need no password. Users that the database keeps are looked
-/// at only where they decide: opening it may take long. A sentence if they cannot be.
+/// Rules of users, and whether other machines would need no password. Users that the database keeps are
+/// looked at only where they decide: opening it may take long. A sentence if they cannot be.
 fn check_users(plan: &Plan, redis: &RedisPlan, global: &Global) -> Result<Option<String>, Failure> {
     let Some(failure) = unprotected(plan, redis, None)? else { return Ok(None) };
     match kept(global, |database| unprotected(plan, redis, Some(database)))? {
@@ -63,8 +63,8 @@ fn check_users(plan: &Plan, redis: &RedisPlan, global: &Global) -> Result<Option
     }
 }
 
-/// What is wrong if other machines would need no password, by the users of the configuration and those that the
-/// database keeps, if it is given.
+/// What is wrong if other machines would need no password, by the users of the configuration and those that
+/// the database keeps, if it is given.
 pub(super) fn unprotected(
     plan: &Plan,
     redis: &RedisPlan,

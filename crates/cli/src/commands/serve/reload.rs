@@ -103,8 +103,8 @@ impl Reload {
         }
     }
 
-    /// The configuration of this moment. One that would let other machines in without a password is refused, as
-    /// at a start.
+    /// The configuration of this moment. One that would let other machines in without a password is refused,
+    /// as at a start.
     fn read(&self, database: &Database) -> Result<(Plan, Known), Failure> {
         let line = complete_anew(&self.written)?;
         let plan = plan_of(&line.cli.global, &line.cli.command)?;

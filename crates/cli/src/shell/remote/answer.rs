@@ -101,8 +101,8 @@ fn copy_line(answers: &mut impl BufRead, out: &mut dyn Write) -> Result<CopiedLi
     }
 }
 
-/// Whether an answer begins as those of HTTP, of Redis, or of a binary protocol do. Ours begin with a digit, a
-/// number's sign, a quote or a capital word, and none of those is `HTTP`.
+/// Whether an answer begins as those of HTTP, of Redis, or of a binary protocol do. Ours begin with a digit,
+/// a number's sign, a quote or a capital word, and none of those is `HTTP`.
 fn is_of_other_protocol(piece: &[u8]) -> bool {
     match piece {
         [b'\n', ..] => false,
