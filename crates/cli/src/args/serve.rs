@@ -28,7 +28,8 @@ All protocols serve one database; the data of Redis are in keyspaces of their ow
 redis/. docs/redis.md has the directives, docs/grpc.md the service of gRPC, whose callers are the users of Redis, \
 docs/admin.md what is served over HTTP.
 In the file of --config the section [serve] sets each of these options by its name: redis = \"off\", \
-max_clients = 100, and directives below [serve.redis_set].
+max_clients = 100, and directives below [serve.redis_set]. SIGHUP has the file, tokens and certificates read \
+anew: docs/operations.md says what changes without a restart, and the log what changed.
 The commands of the text protocol are: p KEY VALUE, g KEY, r START END, d KEY, l \"FILE\", s [LIMIT], use [KEYSPACE], q.
 Its clients are not authenticated: listen on loopback only, unless the network is trusted.")]
 pub(crate) struct ServeArgs {
