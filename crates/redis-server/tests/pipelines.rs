@@ -2,7 +2,8 @@
 //!
 //! Two servers get the same random commands on few keys, one of them in pipelines whose commands share
 //! groups, the other each command alone. So what a group keeps in memory between its commands (records and
-//! scores that it looked up ahead, elements that it read ahead) is compared with what is stored. Errors and wrong types stand in the middle of groups; transactions, scripts, expiries, renames and
+//! scores that it looked up ahead, elements that it read ahead) is compared with what is stored.
+//! Errors and wrong types stand in the middle of groups; transactions, scripts, expiries, renames and
 //! whole databases stand between them. `ESKER_SEED` repeats a failure, `ESKER_PIPELINES` runs longer.
 
 #![allow(clippy::disallowed_methods, reason = "a process of the test's own, and its files")]

@@ -23,8 +23,8 @@
 //! [`layout`] keyspaces and keys of entries; [`record`] the record of a key; [`locks`] stripes; [`store`]
 //! the open store; [`txn`] a transaction and [`entry`] a key in it; [`types`] the types; `whole_database`
 //! deletes and exchanges databases; `random_key` is RANDOMKEY; `rank_nodes`, `order_ends` and
-//! `list_ends` keep parts of large sorted sets and lists in memory; [`garbage`] and [`expiry_sweep`] delete in
-//! the background; `check` looks for broken invariants.
+//! `list_ends` keep parts of large sorted sets and lists in memory; [`garbage`] and [`expiry_sweep`] delete
+//! in the background; `check` looks for broken invariants.
 
 #![forbid(unsafe_code)]
 

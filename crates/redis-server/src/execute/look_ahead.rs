@@ -91,8 +91,8 @@ impl<'r> ScoresAhead<'r> {
     }
 }
 
-/// The command of a request, its key and what follows it, if it is one that may share a group and has its only
-/// key as its first argument.
+/// The command of a request, its key and what follows it, if it is one that may share a group and has its
+/// only key as its first argument.
 fn command_of_one_key<'r, A: ExactSizeIterator<Item = &'r [u8]>>(
     names: &Names,
     mut arguments: A,
