@@ -7,10 +7,10 @@
 //! writers and all compaction threads are busy with other jobs, and preempts low-priority jobs. Each pool has
 //! threads of its own, so that a long compaction never delays a flush, and neither a long flush nor a slow
 //! unlink delays the segment that writers wait for: where a file system discards freed blocks at once, one
-//! unlink may take a tenth of a second. Code that creates work calls [`Scheduler::request`], which counts it; each thread remembers up to which request it
-//! has checked, and stores that *before* it checks. So a request made during a step, or during a check that
-//! finds no work, makes the thread check again, whatever the pool's other threads do, and no request is lost
-//! (BG1).
+//! unlink may take a tenth of a second. Code that creates work calls [`Scheduler::request`], which counts it;
+//! each thread remembers up to which request it has checked, and stores that *before* it checks. So a request
+//! made during a step, or during a check that finds no work, makes the thread check again, whatever the
+//! pool's other threads do, and no request is lost (BG1).
 //!
 //! A step that fails stores its error in the pool's state. The pool tries again after a wait that doubles
 //! with every failure, up to [`RETRY_WAIT`](worker::RETRY_WAIT); meanwhile a caller that waits for that pool

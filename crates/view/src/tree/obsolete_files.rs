@@ -2,9 +2,9 @@
 //!
 //! IN3. An install marks the files that no part of the new version refers to, after its edit is durable
 //! ([`TableFiles::retire`], [`TableFiles::retire_large`](super::blob_files)); the drop of the last reference
-//! then hands the path to the deletion worker, which removes its blocks from the cache, sooner or later (BS5), and
-//! unlinks it. No directory is synced: a name that reappears after a crash is an orphan, removed at the next
-//! open.
+//! then hands the path to the deletion worker, which removes its blocks from the cache, sooner or later
+//! (BS5), and unlinks it. No directory is synced: a name that reappears after a crash is an orphan, removed
+//! at the next open.
 
 use super::table_files::TableFiles;
 use super::table_handle::FileIdentity;
