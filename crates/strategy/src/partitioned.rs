@@ -193,12 +193,9 @@ fn tier(cx: &Context<'_>, level: LevelIndex, class: Class) -> Option<CompactionP
     if class == Class::Shape && counted_runs(cx, level) < tier_runs(cx) as u64 {
         return None;
     }
-    let mut plan = merge_below(cx, level, prefix(cx, level, false), class, Reason::Tier)?;
-    // A full tier 1 is merged again at once.
-    let to = plan.to.level();
-    let full = cx.shape.runs(to).len() as u64 >= u64::from(cx.options.tier_runs);
-    plan.filter = !(class == Class::Shape && to.get() == 1 && full);
-    Some(plan)
+    // With a filter also where the run fills tier 1: what is merged next may be windows of its keys, and the
+    // rest of the run stays.
+    merge_below(cx, level, prefix(cx, level, false), class, Reason::Tier)
 }
 
 /// Merges these runs, the oldest of which are of this level, into the newest one of the next.

@@ -86,7 +86,10 @@ impl Fluid {
         if let Position::Front(level) = plan.to {
             let allowed = self.upper_runs.of(1);
             let full = cx.shape.runs(level).len() as u64 >= u64::from(allowed);
-            plan.filter = !(plan.class == Class::Shape && level.get() == 1 && allowed > 1 && full);
+            // With a limit the next merge takes some of the run's keys, and the rest stays.
+            let is_whole = self.job_bytes(cx).is_none();
+            let is_taken_on = plan.class == Class::Shape && level.get() == 1 && allowed > 1 && full;
+            plan.filter = !(is_taken_on && is_whole);
         }
         Some(plan)
     }
