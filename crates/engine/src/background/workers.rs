@@ -90,10 +90,11 @@ fn work_on_log(store: &Store) -> Result<bool> {
     Ok(false)
 }
 
-/// Prepares a log segment; if there is no room for it, once more behind the deletions that may make room.
+/// Prepares a log segment; if there is no room for it, once more behind the deletions that may make room,
+/// those included that the deletion worker has begun.
 fn prepare_segment(store: &Store, log: &Log) -> Result<bool> {
     match log.prepare_next() {
-        Err(Error::Full(_)) if needs_deletion(store) => {
+        Err(Error::Full(_)) => {
             delete_some(store);
             log.prepare_next()
         }

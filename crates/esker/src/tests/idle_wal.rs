@@ -134,8 +134,9 @@ fn no_compaction_fails_because_of_log_shrinking() {
     assert_eq!(world.log_bytes(), [SMALL]);
 }
 
-/// RS6: shrinking while a writer waits for a segment, before the log worker has seen its request, does not
-/// leave the writer waiting. The worker is blocked where it deletes a table, before it checks the log.
+/// RS6: shrinking while a writer waits for a segment, before the log worker prepares it, does not leave the
+/// writer waiting. The worker finds the disk full, and is blocked where it waits for the deletion of a table,
+/// before it checks the log again.
 #[test]
 fn shrinking_the_log_does_not_forget_a_waiting_writer() {
     let faults = FaultFs::over_strict(StrictFs::new());
@@ -165,7 +166,8 @@ fn shrinking_the_log_does_not_forget_a_waiting_writer() {
         let _ = opened.recv();
     });
     db.compact_all().expect("a compaction, after which the log rests");
-    arrives.recv().expect("the log pool deletes what was merged");
+    arrives.recv().expect("the deletion worker deletes what was merged");
+    faults.add(Rule::new(Fault::Full, When::Nth(1)).on(Operation::Create).path(".seg"));
     let writing = db.clone();
     let writer = Env::real().spawn("writing", move || fill(&writing)).expect("a thread");
     let store = db.store();
