@@ -57,9 +57,15 @@ fn connect_takes_a_directory_or_a_socket_and_opens_nothing() {
     assert!(loaded.status.success(), "{loaded:?}");
     assert_eq!(dir.ok("get tree --connect ./esker-data"), "oak\n");
     drop(control);
-    for place in ["./esker-data", "./esker-data/control.sock", "./none", "./elsewhere"] {
+    let places = [
+        ("./esker-data", "no process listens on the control socket of ./esker-data"),
+        ("./esker-data/control.sock", "there is no ./esker-data/control.sock"),
+        ("./none", "there is no ./none"),
+        ("./elsewhere", "no process listens on the control socket of ./elsewhere"),
+    ];
+    for (place, reason) in places {
         let ran = dir.run(&format!("get fruit --connect {place}"));
-        assert!(ran.code == 4 && ran.err.contains("no process listens on the control socket of"), "{ran:?}");
+        assert!(ran.code == 4 && ran.err.contains(reason), "{ran:?}");
         assert!(!dir.path().join("none").exists());
     }
     let ran = dir.run("get fruit --connect 127.0.0.1:8080");
