@@ -46,7 +46,7 @@ impl FileSystem for StdFileSystem {
             OpenMode::ReadDirect => {
                 // A refusal of direct access falls back; any other failure recurs in the plain open below.
                 if let Some(file) = platform::open_direct(path) {
-                    return Ok(Arc::new(StdFile::for_reading(file, path, true)));
+                    return Ok(Arc::new(StdFile::new(file, path, true)));
                 }
             }
             OpenMode::ReadWrite => {
@@ -66,7 +66,6 @@ impl FileSystem for StdFileSystem {
         let file = options.open(path).map_err(|source| Error::io(operation, path, source))?;
         Ok(Arc::new(match mode {
             OpenMode::ReadMapped => StdFile::mapped(file, path),
-            OpenMode::Read | OpenMode::ReadDirect => StdFile::for_reading(file, path, false),
             _ => StdFile::new(file, path, false),
         }))
     }

@@ -21,19 +21,10 @@ impl StdFile {
         StdFile { file, path: path.to_path_buf(), direct, map: None }
     }
 
-    /// A file that is opened to be read. The system is told not to record when that was, which takes a
-    /// twelfth of a short read from the page cache.
-    pub(super) fn for_reading(file: std::fs::File, path: &Path, direct: bool) -> StdFile {
-        platform::leave_access_time(&file);
-        StdFile::new(file, path, direct)
-    }
-
     /// A file that can be read as memory; if it cannot be mapped, calls read it.
     pub(super) fn mapped(file: std::fs::File, path: &Path) -> StdFile {
-        let opened = StdFile::for_reading(file, path, false);
-        let len = opened.file.metadata().ok().map(|metadata| metadata.len());
-        let map = len.and_then(|len| mapping::map_readable(&opened.file, len));
-        StdFile { map, ..opened }
+        let map = file.metadata().ok().and_then(|metadata| mapping::map_readable(&file, metadata.len()));
+        StdFile { map, ..StdFile::new(file, path, false) }
     }
 
     fn failed(&self, operation: &'static str) -> impl Fn(io::Error) -> Error + '_ {

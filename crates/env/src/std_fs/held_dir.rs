@@ -148,7 +148,7 @@ impl FileSystem for HeldDirectory {
         if mode == OpenMode::ReadDirect
             && let Some(file) = platform::open_direct_at(place.from, place.rest)
         {
-            return Ok(Arc::new(StdFile::for_reading(file, path, true)));
+            return Ok(Arc::new(StdFile::new(file, path, true)));
         }
         let operation = match mode {
             OpenMode::CreateNew | OpenMode::CreateOrTruncate => "create",
@@ -158,7 +158,6 @@ impl FileSystem for HeldDirectory {
             place.open(flags(mode), FILE_RIGHTS).map_err(|source| Error::io(operation, path, source))?;
         Ok(Arc::new(match mode {
             OpenMode::ReadMapped => StdFile::mapped(file.into(), path),
-            OpenMode::Read | OpenMode::ReadDirect => StdFile::for_reading(file.into(), path, false),
             _ => StdFile::new(file.into(), path, false),
         }))
     }

@@ -26,20 +26,6 @@ pub(super) fn read_cached_at(_file: &File, _buffer: &mut [u8], _offset: u64) -> 
     false
 }
 
-/// Makes reads of this open file leave its access time alone, where the system offers that and the file is
-/// the process's own: others' are refused.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) fn leave_access_time(file: &File) {
-    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-    if let Ok(flags) = fcntl_getfl(file) {
-        let _ = fcntl_setfl(file, flags | OFlags::NOATIME);
-    }
-}
-
-/// No such choice for one open file.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) fn leave_access_time(_file: &File) {}
-
 #[cfg(unix)]
 pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::write_at(file, bytes, offset)

@@ -28,28 +28,6 @@ impl Drop for TempDir {
     }
 }
 
-/// By all ways to open a file for reading; a read would set a time that lies before that of the last change.
-#[cfg(target_os = "linux")]
-#[test]
-fn reading_leaves_the_access_time() {
-    let dir = TempDir::new("access-time");
-    let path = dir.path("file");
-    fs::write(&path, [7; 2 * DIRECT_ALIGNMENT_BYTES]).unwrap();
-    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
-    let times = fs::FileTimes::new().set_accessed(long_ago);
-    OpenOptions::new().write(true).open(&path).unwrap().set_times(times).unwrap();
-    let held = StdFileSystem.hold_dir(&dir.0).unwrap().unwrap();
-    for mode in [OpenMode::Read, OpenMode::ReadDirect, OpenMode::ReadMapped] {
-        for file in [StdFileSystem.open(&path, mode).unwrap(), held.open(&path, mode).unwrap()] {
-            let mut bytes = crate::aligned::AlignedBuffer::new();
-            let bytes = bytes.take(DIRECT_ALIGNMENT_BYTES);
-            file.read_exact_at(bytes, 0).unwrap();
-            assert!(bytes.iter().all(|&byte| byte == 7));
-        }
-        assert_eq!(fs::metadata(&path).unwrap().accessed().unwrap(), long_ago, "{mode:?}");
-    }
-}
-
 #[test]
 fn the_lock_file_holds_the_process_id_while_it_is_locked_exclusively() {
     let dir = TempDir::new("pid");
