@@ -1,5 +1,6 @@
 //! The environment ([`Env`]): file system, clock, randomness and threads in one value.
 
+use crate::fork::InUse;
 use crate::{
     Clock, FileSystem, ManualClock, ManualPressure, MemoryLedger, PressureSource, Random, SeededRandom,
     StdFileSystem, SystemClock, SystemPressure, SystemRandom,
@@ -74,7 +75,12 @@ impl Env {
             return Err(Error::invalid(format!("a thread name with a zero byte: {name:?}")));
         }
         let builder = std::thread::Builder::new().name(name.to_owned());
-        builder.spawn(work).map_err(|source| Error::io("start the thread", name, source))
+        let in_use = InUse::count();
+        let counted = move || {
+            let _in_use = in_use;
+            work();
+        };
+        builder.spawn(counted).map_err(|source| Error::io("start the thread", name, source))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Fork-join: runs jobs on several threads and waits for all of them.
 
+use crate::fork::InUse;
 use crate::{Background, Env};
 use parking_lot::Mutex;
 
@@ -27,6 +28,7 @@ impl Env {
         if helpers == 0 {
             return jobs.into_iter().map(work).collect();
         }
+        let _in_use = InUse::count();
         let results = Mutex::new(Vec::with_capacity(jobs.len()));
         let left = Mutex::new(jobs.into_iter().enumerate());
         let help = || {

@@ -36,6 +36,7 @@
 //! and written* in such pieces as well: these come and go with each table, and whole huge pages would be
 //! cleared for a moment's use.
 
+use crate::fork;
 use crate::memory::{PageAdvice, REGION_ALIGNMENT_BYTES, Region};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -221,6 +222,10 @@ impl HeapPiece {
 
 impl Drop for HeapPiece {
     fn drop(&mut self) {
+        if fork::was_forked_in_use() {
+            // Another thread may have held the lock at the fork.
+            return;
+        }
         let emptied = HEAP.lock().give_back(self);
         // Unmapped without the lock.
         drop(emptied);
@@ -229,6 +234,9 @@ impl Drop for HeapPiece {
 
 impl Drop for SmallBytes {
     fn drop(&mut self) {
+        if fork::was_forked_in_use() {
+            return;
+        }
         HEAP.lock().small_bytes -= self.0;
     }
 }

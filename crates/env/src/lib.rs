@@ -26,7 +26,7 @@
 //! | [`deferred_syncs`] | [`DeferredSyncs`], new files that become durable together |
 //! | [`fault`] | file systems for tests: one that loses unsynced data, one that fails on demand |
 //! | [`mod@env`] | [`Env`], all of it in one value, and starting threads |
-//! | [`fork`] | [`ProcessMark`], which tells inherited values from own ones |
+//! | [`fork`] | [`ProcessMark`], which tells inherited values from own ones; what a child of `fork` may not do |
 //! | `fork_join` | [`Env::fork_join`], jobs run on several threads and joined |
 //!
 //! Unsafe code is in [`memory`], [`slabs`], `off_heap_slice`, `huge_page_heap`, `published`, [`fork`],

@@ -58,6 +58,7 @@ mod sizes;
 mod slab;
 mod spare;
 
+use crate::fork;
 use crate::memory::{PageAdvice, Region};
 use class::{Class, ClassReply, Look};
 use parking_lot::Mutex;
@@ -203,11 +204,15 @@ fn release(released: Released) {
     drop(surplus);
 }
 
-/// Frees a piece.
+/// Frees a piece; does nothing in a child of a process that had a database open.
 ///
 /// # Safety
 /// It must come from [`allocate`] with this length, be freed once, and not be used any more.
 pub unsafe fn free(piece: NonNull<u8>, len: usize, origin: Origin) {
+    if fork::was_forked_in_use() {
+        // Another thread may have held the lock of the class at the fork.
+        return;
+    }
     let class = class_of(len);
     if class.is_none() {
         LARGE_BYTES.fetch_sub(len, Ordering::Relaxed);

@@ -8,10 +8,12 @@
 mod common;
 
 use common::TestDir;
+use esker::repair::{VerifyOptions, verify_directory};
 use esker::{Database, Durability, Error, Keyspace, Options};
 use std::ffi::{c_int, c_uint};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 unsafe extern "C" {
     fn fork() -> c_int;
@@ -24,8 +26,8 @@ unsafe extern "C" {
 /// than those that `work` runs.
 fn in_child(dir: &TestDir, work: impl FnOnce() -> Result<(), String>) {
     let told = dir.path().with_extension("told");
-    // SAFETY: the child runs `work` and ends; the library's locks that other threads may hold are not taken
-    // there, and the C library makes its allocator usable.
+    // SAFETY: the child runs `work` and ends; it takes no lock of the library that another thread may hold, and
+    // the C library makes its allocator usable.
     let process = unsafe { fork() };
     assert!(process >= 0, "no child");
     if process == 0 {
@@ -48,6 +50,12 @@ fn in_child(dir: &TestDir, work: impl FnOnce() -> Result<(), String>) {
     assert_eq!(unsafe { waitpid(process, &raw mut status, 0) }, process);
     let text = std::fs::read_to_string(&told).unwrap_or_default();
     assert_eq!(status, 0, "in the child: {text}");
+}
+
+/// Tests of this file fork one at a time: databases of other tests count as open ones of the parent.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open(dir: &TestDir) -> (Database, Keyspace) {
@@ -87,6 +95,7 @@ fn expect_fork<T>(call: &str, outcome: Result<T, Error>) -> Result<(), String> {
 
 #[test]
 fn calls_in_a_child_are_refused_and_change_nothing() {
+    let _alone = alone();
     let dir = TestDir::new("fork-calls");
     let (db, keyspace) = open(&dir);
     let snapshot = db.snapshot();
@@ -127,6 +136,7 @@ fn calls_in_a_child_are_refused_and_change_nothing() {
 /// Dropping the handles would close the database: release its lock, end its log, delete its files.
 #[test]
 fn drops_in_a_child_change_nothing() {
+    let _alone = alone();
     let dir = TestDir::new("fork-drops");
     let (db, keyspace) = open(&dir);
     let snapshot = db.snapshot();
@@ -145,21 +155,43 @@ fn drops_in_a_child_change_nothing() {
     check_parent(&dir, db, keyspace);
 }
 
-/// A child opens databases of its own; the parent's is locked, also against it.
+/// Another thread may have held a lock at the moment of the fork, which no thread of the child releases.
 #[test]
-fn a_child_opens_databases_of_its_own() {
+fn a_child_of_a_process_with_an_open_database_opens_none() {
+    let _alone = alone();
     let (dir, own) = (TestDir::new("fork-own"), TestDir::new("fork-childs"));
+    drop(Database::open(own.path()).unwrap());
     let (db, keyspace) = open(&dir);
     in_child(&dir, || {
-        let locked = Database::open(dir.path());
-        if !matches!(locked, Err(Error::Locked { .. })) {
-            return Err(format!("the parent's database: {locked:?}"));
-        }
-        let db = Database::open(own.path()).map_err(|error| error.to_string())?;
-        db.default_keyspace().put("k", "v").map_err(|error| error.to_string())?;
-        db.close().map_err(|error| error.to_string())
+        expect_fork("open", Database::open(own.path()))?;
+        expect_fork("open of the parent's", Database::open(dir.path()))?;
+        expect_fork("open to read", Database::open_with(own.path(), Options::default().read_only(true)))?;
+        expect_fork("verify", verify_directory(own.path(), &VerifyOptions::default()))?;
+        // A child of the child is no better off.
+        in_child(&own, || expect_fork("open", Database::open(own.path())));
+        Ok(())
     });
-    let theirs = Database::open(own.path()).unwrap();
-    assert_eq!(theirs.default_keyspace().get("k").unwrap().unwrap(), "v");
     check_parent(&dir, db, keyspace);
+    drop(Database::open(own.path()).unwrap());
+}
+
+#[test]
+fn a_child_forked_while_no_database_is_open_opens_its_own() {
+    let _alone = alone();
+    let (closed, dir) = (TestDir::new("fork-closed"), TestDir::new("fork-first"));
+    let (db, keyspace) = open(&closed);
+    db.close().unwrap();
+    drop((db, keyspace));
+    in_child(&dir, || {
+        for path in [closed.path(), dir.path()] {
+            let db = Database::open(path).map_err(|error| error.to_string())?;
+            db.default_keyspace().put("k", "v").map_err(|error| error.to_string())?;
+            db.close().map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    });
+    for path in [closed.path(), dir.path()] {
+        let db = Database::open(path).unwrap();
+        assert_eq!(db.default_keyspace().get("k").unwrap().unwrap(), "v");
+    }
 }

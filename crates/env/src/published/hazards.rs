@@ -2,6 +2,7 @@
 //! [`super`] defines PB1 to PB6.
 
 use super::fences;
+use crate::fork;
 use esker_base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use esker_base::sync::{CachePadded, Mutex, MutexGuard};
 use std::any::Any;
@@ -173,8 +174,9 @@ impl Hazards {
 
     /// Drops a value that no new reader can reach: now, or when the last slot with its address is cleared.
     pub(super) fn retire<T: Send + Sync + 'static>(&self, address: *mut (), keeper: Arc<T>) {
-        if !fences::heavy() {
-            // Its readers cannot be determined any more: leak it rather than drop it too early.
+        if fork::was_forked_in_use() || !fences::heavy() {
+            // Another thread may have held the lock of the retired values at the fork, or the readers of this one
+            // cannot be determined any more: leak it rather than wait for ever or drop it too early.
             std::mem::forget(keeper);
             return;
         }

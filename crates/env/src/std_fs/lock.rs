@@ -11,7 +11,7 @@
 //! a name, and is taken anew otherwise.
 
 use super::platform::{self, DirectoryIdentity};
-use crate::fork::ProcessMark;
+use crate::fork::{self, InUse, ProcessMark};
 use crate::fs::{FileLock, LockKind};
 use esker_base::planted;
 use esker_base::{Error, Result};
@@ -70,6 +70,7 @@ impl StdLock {
         identity: impl FnOnce() -> io::Result<LockIdentity>,
         open_by: impl Fn(LockOpen) -> io::Result<File>,
     ) -> Result<StdLock> {
+        fork::check_may_open()?;
         let failed = |source| Error::io("lock", path, source);
         let claim = LockClaim::make(identity().map_err(failed)?, kind).ok_or_else(|| Error::Locked {
             path: path.to_path_buf(),
@@ -152,11 +153,14 @@ static CLAIMS: Mutex<BTreeMap<LockIdentity, (LockKind, usize, ProcessMark)>> = M
 #[derive(Debug)]
 struct LockClaim {
     identity: LockIdentity,
+    _in_use: InUse,
 }
 
 impl LockClaim {
     /// `None` if another holder in this process excludes it.
     fn make(identity: LockIdentity, kind: LockKind) -> Option<LockClaim> {
+        // Counted before the lock is taken: a child that is forked meanwhile must know of it.
+        let in_use = InUse::count();
         let mut claims = CLAIMS.lock();
         // A claim of the parent is none of a child; the system's lock still holds against it.
         let here = ProcessMark::here();
@@ -167,12 +171,16 @@ impl LockClaim {
             Some((LockKind::Shared, holders, _)) if kind == LockKind::Shared => *holders += 1,
             Some(_) => return None,
         }
-        Some(LockClaim { identity })
+        Some(LockClaim { identity, _in_use: in_use })
     }
 }
 
 impl Drop for LockClaim {
     fn drop(&mut self) {
+        if fork::was_forked_in_use() {
+            // Another thread may have held the lock at the fork, and such a process makes no claims.
+            return;
+        }
         let mut claims = CLAIMS.lock();
         if let Some((_, holders, _)) = claims.get_mut(&self.identity) {
             *holders -= 1;
