@@ -3,7 +3,7 @@
 
 use esker_redis_store::Store;
 use esker_redis_store::expiry_sweep::Expired;
-use esker_redis_store::txn::{Interest, Told};
+use esker_redis_store::notifications::{Interest, Told};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};

@@ -2,7 +2,7 @@
 
 use crate::pubsub::PubSub;
 use esker_redis_store::EventClass;
-use esker_redis_store::txn::Event;
+use esker_redis_store::notifications::Event;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `K`: the channel has the key's name and the message the event's.

@@ -29,7 +29,7 @@ use esker::parts::env::{Clock, SystemClock};
 use esker_redis_commands::Names;
 use esker_redis_data::hyperloglog::SPARSE_MAX_BYTES;
 use esker_redis_store::expiry_sweep::Expired;
-use esker_redis_store::txn::{Interest, Told};
+use esker_redis_store::notifications::{Interest, Told};
 use esker_redis_store::{Store, Txn};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};

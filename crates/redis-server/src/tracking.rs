@@ -14,7 +14,7 @@
 //!   dropped is told as if it had been changed.
 
 use crate::clients::{Client, Clients, Message, TrackingMode};
-use esker_redis_store::txn::{Told, WholeChange};
+use esker_redis_store::notifications::{Told, WholeChange};
 use esker_resp::writer::{Protocol, ReplyWriter};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,7 +12,7 @@
 use crate::clients::{Client, Message};
 use esker_redis_commands::Command;
 use esker_redis_store::Kind;
-use esker_redis_store::txn::Told;
+use esker_redis_store::notifications::Told;
 use esker_resp::writer::{Protocol, ReplyWriter};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};

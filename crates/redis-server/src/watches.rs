@@ -4,7 +4,7 @@
 //! * WK1. A key is marked as changed while the writer still holds its stripe, and EXEC looks at its marks
 //!   under the stripes of the watched keys; so no change falls between the look and the transaction.
 
-use esker_redis_store::txn::Told;
+use esker_redis_store::notifications::Told;
 use parking_lot::Mutex;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};

@@ -20,7 +20,7 @@ use esker_redis_data::{MAX_DECOMPRESSED_BYTES, Value as Data};
 use esker_redis_server::local_client::LocalClient;
 use esker_redis_server::server::{AppendFsync, Server};
 use esker_redis_store::Store;
-use esker_redis_store::txn::Interest;
+use esker_redis_store::notifications::Interest;
 use esker_redis_testkit::{Client, ExpectKind, Random, encode};
 use esker_resp::value::Value;
 use esker_resp::value_parser::ReplyParser;

@@ -7,7 +7,7 @@ mod common;
 use common::TestServer;
 use esker_redis_server::local_client::LocalClient;
 use esker_redis_store::Txn;
-use esker_redis_store::txn::Interest;
+use esker_redis_store::notifications::Interest;
 use esker_redis_store::types::string;
 use esker_redis_testkit::{Client, Random, Server};
 

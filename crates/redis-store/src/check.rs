@@ -5,9 +5,10 @@
 
 use crate::layout::{PhysicalDb, Space, expiry_key, number, system, user_key};
 use crate::locks::Held;
+use crate::notifications::Interest;
 use crate::record::Record;
 use crate::store::{CountKind, Store, count_key};
-use crate::txn::{Interest, Txn};
+use crate::txn::Txn;
 use esker::{Result, Value};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

@@ -1,9 +1,10 @@
 //! A key in a transaction: its record, and the changes that keep counts, expiries and garbage right.
 
 use crate::layout::{MAX_KEY_BYTES, PhysicalDb, Space, expiry_key, record_key};
+use crate::notifications::EventClass;
 use crate::record::{Kind, Record};
 use crate::store::garbage_key;
-use crate::txn::{EventClass, Txn};
+use crate::txn::Txn;
 use esker::{Error, Result};
 use std::sync::atomic::Ordering;
 

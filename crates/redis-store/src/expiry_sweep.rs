@@ -2,8 +2,9 @@
 
 use crate::layout::{PhysicalDb, Space, expiry_key};
 use crate::locks::{Access, Held};
+use crate::notifications::{Interest, Told};
 use crate::store::Store;
-use crate::txn::{Interest, Stalls, Told, Txn};
+use crate::txn::{Stalls, Txn};
 use esker::{Result, SeqNo};
 use std::sync::atomic::Ordering;
 use std::time::Duration;

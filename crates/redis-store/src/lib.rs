@@ -21,10 +21,10 @@
 //!
 //! # Map
 //! [`layout`] keyspaces and keys of entries; [`record`] the record of a key; [`locks`] stripes; [`store`]
-//! the open store; [`txn`] a transaction and [`entry`] a key in it; [`types`] the types; `whole_database`
-//! deletes and exchanges databases; `random_key` is RANDOMKEY; `rank_nodes`, `order_ends` and
-//! `list_ends` keep parts of large sorted sets and lists in memory; [`garbage`] and [`expiry_sweep`] delete
-//! in the background; `check` looks for broken invariants.
+//! the open store; [`txn`] a transaction, [`notifications`] what its observers are told, and [`entry`] a key in
+//! it; [`types`] the types; `whole_database` deletes and exchanges databases; `random_key` is RANDOMKEY;
+//! `rank_nodes`, `order_ends`, `list_ends` and `kept_ends` keep parts of large sorted sets and lists in memory;
+//! [`garbage`] and [`expiry_sweep`] delete in the background; `check` looks for broken invariants.
 
 #![forbid(unsafe_code)]
 
@@ -35,9 +35,11 @@ pub mod entry;
 pub mod expiry_sweep;
 pub mod garbage;
 mod ids;
+mod kept_ends;
 pub mod layout;
 mod list_ends;
 pub mod locks;
+pub mod notifications;
 mod order_ends;
 mod random_key;
 mod random_seed;
@@ -50,8 +52,9 @@ mod whole_database;
 
 pub use entry::Entry;
 pub use layout::Space;
+pub use notifications::EventClass;
 pub use random_key::prefix_end;
 pub use random_seed::{random_seed, secret_number};
 pub use record::{Kind, Record};
 pub use store::Store;
-pub use txn::{EventClass, Txn};
+pub use txn::Txn;

@@ -10,11 +10,8 @@
 //!   has left as it is. One that is rolled back, or fails on the way, forgets what it took. A push needs no
 //!   look: it sets a position at which no element is.
 
+use crate::kept_ends::BothEnds;
 use esker::Value;
-use std::collections::BTreeMap;
-
-/// Lists whose ends are kept.
-const KEPT_LISTS: usize = 1024;
 
 /// Elements that are read ahead at an end, beside those that a group is known to pop.
 const ELEMENTS_AHEAD: usize = 64;
@@ -106,56 +103,13 @@ impl ListEnds {
     }
 }
 
-/// The ends of lists by the numbers of their objects.
-#[derive(Debug, Default)]
-pub(crate) struct EndsOfLists {
-    /// The list that was put last, apart: most groups pop from one list.
-    last: Option<(u64, ListEnds)>,
-    others: BTreeMap<u64, ListEnds>,
-}
-
-impl EndsOfLists {
-    /// Takes the ends of a list out.
-    pub(crate) fn take(&mut self, object: u64) -> Option<ListEnds> {
-        match self.last.take_if(|(last, _)| *last == object) {
-            Some((_, ends)) => Some(ends),
-            None if self.others.is_empty() => None,
-            None => self.others.remove(&object),
-        }
-    }
-
-    /// Puts the ends of a list that has none.
-    pub(crate) fn put(&mut self, object: u64, ends: ListEnds) {
-        if let Some((before, ends)) = self.last.replace((object, ends)) {
-            self.others.insert(before, ends);
-        }
-    }
-
-    /// Moves all to others, which are forgotten before if they have become too many. Of ends that take much
-    /// memory nothing is kept.
-    pub(crate) fn move_to(&mut self, others: &mut Self) {
-        let own = std::mem::take(self);
-        for (object, mut ends) in own.last.into_iter().chain(own.others) {
-            for end in [&mut ends.head, &mut ends.tail] {
-                if end.bytes > BYTES_AHEAD {
-                    end.forget();
-                }
+impl BothEnds for ListEnds {
+    fn trim(&mut self) {
+        for end in [&mut self.head, &mut self.tail] {
+            if end.bytes > BYTES_AHEAD {
+                end.forget();
             }
-            if others.others.len() >= KEPT_LISTS {
-                others.clear();
-            }
-            others.put(object, ends);
         }
-    }
-
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.last.is_none() && self.others.is_empty()
-    }
-
-    /// Forgets all.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 }
 
@@ -206,19 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_few_lists_and_of_few_bytes_are_kept() {
-        let (mut own, mut kept) = (EndsOfLists::default(), EndsOfLists::default());
-        for object in 0..3000 {
-            own.put(object, ListEnds { head: end([1]), tail: ListEnd::default() });
-            own.put(object + 10_000, ListEnds::default());
-            own.move_to(&mut kept);
-            assert!(own.is_empty() && kept.others.len() <= KEPT_LISTS);
-        }
-        assert!(kept.take(2999).is_some() && kept.take(2999).is_none() && kept.take(12_999).is_some());
-        own.put(7, ListEnds { head: end(0..2000), tail: end([1]) });
-        own.move_to(&mut kept);
-        let mut ends = kept.take(7).expect("it is kept");
-        assert!(ends.end(false).elements.is_empty() && ends.end(false).bytes == 0);
-        assert_eq!(ends.end(true).elements.len(), 1);
+    fn an_end_of_many_bytes_is_not_kept() {
+        let mut ends = ListEnds { head: end(0..2000), tail: end([1]) };
+        ends.trim();
+        assert!(ends.head.elements.is_empty() && ends.head.bytes == 0);
+        assert_eq!(ends.tail.elements.len(), 1);
     }
 }

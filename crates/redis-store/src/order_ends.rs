@@ -9,10 +9,7 @@
 //!   batch is written and its stripes are still held it gives back what it has left as it is. One that is
 //!   rolled back, or fails on the way, forgets what it took.
 
-use std::collections::BTreeMap;
-
-/// Sets whose ends are kept.
-const KEPT_SETS: usize = 1024;
+use crate::kept_ends::BothEnds;
 
 /// Members that are read ahead at an end.
 const MEMBERS_AHEAD: usize = 32;
@@ -98,41 +95,9 @@ impl OrderEnds {
     }
 }
 
-/// The ends of sets by the numbers of their objects.
-#[derive(Debug, Default)]
-pub(crate) struct Ends(BTreeMap<u64, OrderEnds>);
-
-impl Ends {
-    /// Takes the ends of a set out.
-    pub(crate) fn take(&mut self, object: u64) -> Option<OrderEnds> {
-        self.0.remove(&object)
-    }
-
-    /// Puts the ends of a set that has none.
-    pub(crate) fn put(&mut self, object: u64, ends: OrderEnds) {
-        self.0.insert(object, ends);
-    }
-
-    /// Moves all to others, which are forgotten before if they have become too many.
-    pub(crate) fn move_to(&mut self, others: &mut Self) {
-        if others.0.len() + self.0.len() > KEPT_SETS {
-            others.0.clear();
-        }
-        others.0.append(&mut self.0);
-        while others.0.len() > KEPT_SETS {
-            others.0.pop_first();
-        }
-    }
-
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Forgets all.
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
-    }
+impl BothEnds for OrderEnds {
+    /// What is read ahead of a set is bounded.
+    fn trim(&mut self) {}
 }
 
 #[cfg(test)]
@@ -157,16 +122,5 @@ mod tests {
         }
         assert_eq!(ends.first.pop(), Some(member(3)));
         assert_eq!(ends.last.pop(), Some(member(9)));
-    }
-
-    #[test]
-    fn the_ends_of_few_sets_are_kept() {
-        let (mut own, mut kept) = (Ends::default(), Ends::default());
-        for object in 0..3000 {
-            own.put(object, OrderEnds::default());
-            own.move_to(&mut kept);
-            assert!(own.is_empty() && kept.0.len() <= KEPT_SETS);
-        }
-        assert!(kept.take(2999).is_some());
     }
 }

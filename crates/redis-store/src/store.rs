@@ -1,10 +1,11 @@
 //! The open store: keyspaces, databases, counts and locks over one Esker database.
 
 use crate::ids::ObjectIds;
+use crate::kept_ends::KeptEnds;
 use crate::layout::{PhysicalDb, Space, system};
-use crate::list_ends::EndsOfLists;
+use crate::list_ends::ListEnds;
 use crate::locks::Stripes;
-use crate::order_ends::Ends;
+use crate::order_ends::OrderEnds;
 use crate::random_seed::{self, random_seed};
 use crate::rank_nodes::Families;
 use esker::options::FilterPolicy;
@@ -44,9 +45,9 @@ pub struct Store {
     /// Nodes of rank indexes.
     pub(crate) rank_nodes: Mutex<Families>,
     /// Ends of sorted sets.
-    pub(crate) order_ends: Mutex<Ends>,
+    pub(crate) order_ends: Mutex<KeptEnds<OrderEnds>>,
     /// Ends of lists.
-    pub(crate) list_ends: Mutex<EndsOfLists>,
+    pub(crate) list_ends: Mutex<KeptEnds<ListEnds>>,
     /// No key expires before this time, in milliseconds since 1970.
     pub(crate) next_expiry_ms: AtomicU64,
     /// Up to this time, in milliseconds since 1970, expired keys are not deleted.

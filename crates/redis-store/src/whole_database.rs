@@ -4,8 +4,9 @@
 
 use crate::ids;
 use crate::layout::Space;
+use crate::notifications::WholeChange;
 use crate::store::{database_key, garbage_key};
-use crate::txn::{Txn, WholeChange};
+use crate::txn::Txn;
 use esker::Result;
 
 impl Txn<'_> {

@@ -3,7 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "a directory of the test's own")]
 
 use esker_redis_store::layout::{PhysicalDb, expiry_key, object_key, record_key};
-use esker_redis_store::txn::{Interest, Stalls};
+use esker_redis_store::notifications::Interest;
+use esker_redis_store::txn::Stalls;
 use esker_redis_store::types::{self, string};
 use esker_redis_store::{Kind, Space, Store, Txn};
 use std::path::PathBuf;

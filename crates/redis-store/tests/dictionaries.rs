@@ -6,8 +6,9 @@
 
 use esker_redis_data::{Strings, Value};
 use esker_redis_store::layout::Space;
+use esker_redis_store::notifications::Interest;
 use esker_redis_store::record::FIRST_OBJECT_LAYOUT;
-use esker_redis_store::txn::{Interest, Stalls};
+use esker_redis_store::txn::Stalls;
 use esker_redis_store::types::{delete_key, hash, set};
 use esker_redis_store::{Entry, Kind, Store, Txn};
 use esker_redis_testkit::Random;

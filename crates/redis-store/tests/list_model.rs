@@ -4,7 +4,8 @@
 
 use esker::{Database, Result};
 use esker_redis_store::layout::Space;
-use esker_redis_store::txn::{Interest, Stalls};
+use esker_redis_store::notifications::Interest;
+use esker_redis_store::txn::Stalls;
 use esker_redis_store::types::delete_key;
 use esker_redis_store::types::list::{self, Side};
 use esker_redis_store::{Entry, Store, Txn};

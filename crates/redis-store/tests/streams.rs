@@ -5,7 +5,8 @@
 use esker::{Database, Result};
 use esker_redis_data::Value;
 use esker_redis_store::layout::Space;
-use esker_redis_store::txn::{Interest, Stalls};
+use esker_redis_store::notifications::Interest;
+use esker_redis_store::txn::Stalls;
 use esker_redis_store::types::stream::{
     MAX_ID, MIN_ID, NodeLimits, Pending, Stream, StreamId, Trim, TrimTo, convert,
 };

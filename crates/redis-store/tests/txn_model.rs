@@ -6,7 +6,8 @@
 use esker::Database;
 use esker_redis_store::layout::Space;
 use esker_redis_store::locks::{Access, Held};
-use esker_redis_store::txn::{Interest, Stalls};
+use esker_redis_store::notifications::Interest;
+use esker_redis_store::txn::Stalls;
 use esker_redis_store::types::string;
 use esker_redis_store::{Store, Txn};
 use std::collections::BTreeMap;

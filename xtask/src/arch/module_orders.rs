@@ -277,8 +277,14 @@ pub(super) const ORDERS: &[Order] = &[
     },
     tree(
         "esker-redis-store",
-        "layout random_seed record locks ids rank_nodes order_ends list_ends store ahead changes txn entry types whole_database random_key expiry_sweep garbage check",
+        "layout random_seed record locks ids rank_nodes kept_ends order_ends list_ends store ahead changes notifications txn entry types whole_database random_key expiry_sweep garbage check",
     ),
+    Order {
+        package: "esker-redis-store",
+        folder: "txn",
+        modules: "mod access cached_parts look_ahead notify",
+        closed: &[],
+    },
     tree(
         "esker-redis-server",
         "failure key_cursors key_uses background clients client_line pubsub keyspace_events config statistics observed checkpoints tracking watches waiting pausing flusher stop rebinding scripts access tls log_level server figures settings file_limit session access_changes users tls_changes address_changes observer command_kinds checks call reply_tree commands execute local_client net start start_check reconfigure",

@@ -11,7 +11,7 @@ use super::unix_listener::{self, BoundUnix, UnixAddress};
 use crate::server::Server;
 use crate::statistics::add;
 use crate::stop::Stop;
-use esker_redis_store::txn::Told;
+use esker_redis_store::notifications::Told;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::io::{self, ErrorKind};

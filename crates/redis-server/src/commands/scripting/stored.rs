@@ -8,7 +8,8 @@ use crate::server::Server;
 use esker_lua::{Engine, Libraries, Library};
 use esker_redis_store::Txn;
 use esker_redis_store::layout::{Space, system};
-use esker_redis_store::txn::{Interest, Stalls};
+use esker_redis_store::notifications::Interest;
+use esker_redis_store::txn::Stalls;
 use std::sync::Arc;
 
 fn key(name: &[u8]) -> Vec<u8> {

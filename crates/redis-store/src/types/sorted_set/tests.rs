@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::layout::Space;
+use crate::notifications::Interest;
 use crate::store::Store;
-use crate::txn::{Interest, Stalls};
+use crate::txn::Stalls;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
