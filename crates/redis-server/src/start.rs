@@ -5,11 +5,9 @@
 //! left out with a warning that says where they stand. A value that a directive does not take is an error,
 //! and so is what this server cannot do or be: clients would be less safe than the file says.
 
+mod listen;
+
 use crate::config::{Setting, default_value, start_setting};
-use crate::net::listener::ListenConfig;
-use crate::net::tcp_listener::{TcpAddress, with_port};
-use crate::net::unix_listener::UnixAddress;
-use crate::rebinding::hosts;
 use crate::server::Server;
 use crate::settings::kept_settings;
 use crate::tls::tls_settings;
@@ -19,14 +17,11 @@ use esker_redis_store::layout::Space;
 use esker_resp::integer::parse_integer;
 use esker_resp::redis_conf::{self, Directive};
 use esker_tls::TlsSettings;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Files that include each other, at most: more is a file that includes itself.
 const INCLUDE_DEPTH: usize = 16;
-
-/// The port of Redis.
-const DEFAULT_PORT: u16 = 6379;
 
 /// Directives whose arguments are one value, joined by blanks.
 const JOINED: [&str; 7] = [
@@ -263,61 +258,6 @@ impl StartConfig {
             .ok()
             .filter(|number| (1..=1 << 14).contains(number))
             .ok_or_else(|| format!("databases: {number} is not between 1 and 16384"))
-    }
-
-    /// Where and how to listen.
-    ///
-    /// # Errors
-    /// A sentence with the directive whose value is no address, port or mode.
-    pub fn listen(&self) -> Result<ListenConfig, String> {
-        let default = ListenConfig::default();
-        let port = self.port("port")?.unwrap_or(DEFAULT_PORT);
-        let tls_port = self.port("tls-port")?.unwrap_or_default();
-        if port == tls_port && port != 0 {
-            return Err(format!(
-                "port and tls-port are both {port}; one of them must be another, or 0 for none"
-            ));
-        }
-        let addresses = |port| if port == 0 { Ok(Vec::new()) } else { self.addresses(port) };
-        let unix = match self.text("unixsocket") {
-            None => None,
-            Some(path) => Some(UnixAddress { path: path.into(), mode: self.unix_mode()? }),
-        };
-        let backlog = self.number("tcp-backlog").unwrap_or(default.backlog.into());
-        let io_threads =
-            self.number("io-threads").map_or(default.io_threads, |count| count.clamp(1, 128) as usize);
-        Ok(ListenConfig {
-            tcp: addresses(port)?,
-            tls: addresses(tls_port)?,
-            unix,
-            backlog: backlog.clamp(1, i32::MAX.into()) as i32,
-            io_threads,
-            ..default
-        })
-    }
-
-    fn port(&self, name: &str) -> Result<Option<u16>, String> {
-        let convert = |port| u16::try_from(port).map_err(|_| format!("{name}: {port} is no port"));
-        self.number(name).map(convert).transpose()
-    }
-
-    /// The mode of the Unix socket: octal digits.
-    fn unix_mode(&self) -> Result<Option<u32>, String> {
-        let Some(digits) = self.text("unixsocketperm").filter(|digits| digits != "0") else {
-            return Ok(None);
-        };
-        match u32::from_str_radix(&digits, 8) {
-            Ok(mode) if mode <= 0o777 => Ok(Some(mode)),
-            _ => Err(format!("unixsocketperm: {digits} is no mode, such as 700")),
-        }
-    }
-
-    /// The addresses of `bind` with this port; loopback without it.
-    fn addresses(&self, port: u16) -> Result<Vec<TcpAddress>, String> {
-        let Some(text) = self.text("bind") else {
-            return Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into()]);
-        };
-        Ok(with_port(&hosts(&text)?, port))
     }
 }
 
