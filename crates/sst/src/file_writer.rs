@@ -7,9 +7,9 @@
 //!
 //! * OG1: pieces are written in order, without gaps, and none twice.
 //! * OG2: all pieces but those of the end begin and end at multiples of [`PIECE_BYTES`].
-//! * OG3: the space allocated ahead is at most as much again as is written, or [`MAX_RESERVED_BYTES`]; unused
-//!   space is released before the file is synced. The allocation is a hint: if it fails, writes report the
-//!   lack of space.
+//! * OG3: the space allocated ahead is at most an eighth of what is written, and between [`MIN_RESERVED_BYTES`]
+//!   and [`MAX_RESERVED_BYTES`]; unused space is released before the file is synced. The allocation is a hint:
+//!   if it fails, writes report the lack of space.
 //! * OG4: of long sections, filters above all, no more than a piece is buffered beside the caller's copy.
 
 use crate::input_residency::JobControl;
@@ -25,8 +25,13 @@ pub(crate) const PIECE_BYTES: usize = 256 << 10;
 /// Bytes between starts of write-back: a millisecond of the device, so that the sync has little left.
 pub(crate) const WRITE_BACK_BYTES: u64 = 1 << 20;
 
+/// What is allocated ahead, as a part of what is written. More would be released again when the file is whole,
+/// and where the file system discards released blocks at once the device stops for each of them: with as much
+/// again as was written, a third more bytes were discarded than were written.
+const RESERVED_SHARE: u64 = 8;
+
 /// Least and most bytes that are allocated at once.
-const MIN_RESERVED_BYTES: u64 = 1 << 20;
+pub(crate) const MIN_RESERVED_BYTES: u64 = 1 << 20;
 pub(crate) const MAX_RESERVED_BYTES: u64 = 16 << 20;
 
 #[derive(Debug)]
@@ -147,7 +152,7 @@ impl FileWriter {
     /// Allocates space up to `end`, and some more, if the file system can.
     fn reserve(&mut self, end: u64) {
         let Some(reserved) = self.reserved_bytes.filter(|reserved| *reserved < end) else { return };
-        let step = end.clamp(MIN_RESERVED_BYTES, MAX_RESERVED_BYTES).max(end - reserved);
+        let step = (end / RESERVED_SHARE).clamp(MIN_RESERVED_BYTES, MAX_RESERVED_BYTES).max(end - reserved);
         let is_reserved = self.file.allocate(reserved, step, true).unwrap_or(false);
         self.reserved_bytes = is_reserved.then_some(reserved + step);
     }

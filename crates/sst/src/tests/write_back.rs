@@ -1,7 +1,7 @@
 //! The file writer writes aligned pieces, into space that was allocated ahead, and starts write-back early.
 
 use super::{new_fs, open, options, path};
-use crate::file_writer::{MAX_RESERVED_BYTES, PIECE_BYTES, WRITE_BACK_BYTES};
+use crate::file_writer::{MAX_RESERVED_BYTES, MIN_RESERVED_BYTES, PIECE_BYTES, WRITE_BACK_BYTES};
 use crate::testing::{Shape, entries};
 use crate::{TableOptions, TableWriter};
 use esker_base::{Error, Result};
@@ -76,7 +76,8 @@ impl FileWrapper for Sent {
         }
         assert!(keep_len, "the length tells how much is written");
         assert_eq!(offset, state.reserved, "in order and without gaps");
-        let most = state.written + (state.written + 2 * WRITE_BACK_BYTES).min(MAX_RESERVED_BYTES);
+        let ahead = (state.written / 8).clamp(MIN_RESERVED_BYTES, MAX_RESERVED_BYTES);
+        let most = state.written + WRITE_BACK_BYTES + ahead;
         assert!(offset + len <= most, "{len} bytes at {offset} reserved for {state:?}");
         state.reserved += len;
         self.file.allocate(offset, len, keep_len)
