@@ -33,6 +33,8 @@ pub(super) const CRATES: &[Crate] = &[
         unsafe_modules: &[
             "src/reads/uring.rs",
             "src/memory.rs",
+            "src/memory/heap.rs",
+            "src/memory/mapped.rs",
             "src/slabs.rs",
             "src/slabs/class.rs",
             "src/slabs/slab.rs",
