@@ -174,7 +174,7 @@ pub(super) const ORDERS: &[Order] = &[
         package: "esker-engine",
         folder: "state",
         modules: "activity adaptive_state commit_notifier consumers events idle_budget log_ages \
-                  memory_shares pinned_memtables read_heat read_triggered scheduler \
+                  memory_shares pinned_memtables read_heat read_triggered scheduler sealed_memory \
                   traffic write_control counters keyspace commit_state jobs quarantine store figures shape \
                   space_use",
         closed: &[],

@@ -99,7 +99,7 @@ pub(crate) fn install_together(
     drop(changes);
     drop(installed);
     retire_files(store, &applied);
-    store.sealed_bytes.fetch_sub(freed, Ordering::Relaxed);
+    store.sealed_memory.note_release(freed, store.monotonic_ns());
     let released = writing.log.release_below(min_log_id);
     after_install(store, shares);
     released.map(|_| ())

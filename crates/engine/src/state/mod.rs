@@ -20,6 +20,7 @@ pub mod quarantine;
 pub mod read_heat;
 pub mod read_triggered;
 pub mod scheduler;
+pub mod sealed_memory;
 pub mod shape;
 pub mod space_use;
 pub mod store;

@@ -21,6 +21,7 @@ use crate::state::memory_shares::MemoryArbiter;
 use crate::state::pinned_memtables::PinnedMemtables;
 use crate::state::quarantine::Quarantine;
 use crate::state::scheduler::Scheduler;
+use crate::state::sealed_memory::SealedMemory;
 use esker_base::sync::CachePadded;
 use esker_base::{Error, FileNumber, InsideJob, JobSection, KeyspaceId, ResidentOnly, Result};
 use esker_build::table_factory::TableFactory;
@@ -66,8 +67,8 @@ pub struct Store {
 
     /// The visible sequence number: everything up to it is complete and may be read.
     pub visible: CachePadded<AtomicU64>,
-    /// Payload bytes in sealed memtables.
-    pub sealed_bytes: CachePadded<AtomicU64>,
+    /// Sealed memtables of all keyspaces.
+    pub sealed_memory: SealedMemory,
     /// The state of the memory arbiter.
     pub memory_arbiter: MemoryArbiter,
     /// The writable part; `None` if the database was opened read-only.

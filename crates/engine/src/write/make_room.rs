@@ -25,7 +25,6 @@ use esker_base::{Error, Result};
 use esker_strategy::write_control::MAX_SEALED;
 use esker_wal::{PrivateSegment, Rotation};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The log may grow to this many times its share of the budget before a rotation waits for flushes.
 const LOG_CAP_FACTOR: u64 = 2;
@@ -103,7 +102,7 @@ fn replace_memtable(store: &Store, state: &mut CommitState, share: &Share) -> Re
         return Ok(RoomCheck::Wait(WaitFor::Compaction(keyspace)));
     }
     let queued = keyspace.view.load().sealed.len();
-    let sealed = store.sealed_bytes.load(Ordering::Relaxed);
+    let sealed = store.sealed_memory.bytes();
     let is_over = sealed + state.active_bytes + share.bytes > store.memory.memtables_bytes;
     if queued >= MAX_SEALED || (sealed > 0 && is_over) {
         return Ok(RoomCheck::Wait(WaitFor::Pool(WorkerPool::Flush)));
@@ -143,7 +142,7 @@ fn make_log_room(
 /// memtables and rotate no log.
 #[cold]
 fn make_unlogged_room(store: &Store, state: &mut CommitState) -> Result<RoomCheck> {
-    let sealed = store.sealed_bytes.load(Ordering::Relaxed);
+    let sealed = store.sealed_memory.bytes();
     let held_bytes = sealed + state.active_bytes;
     if sealed > 0 && held_bytes > store.memory.memtables_bytes {
         return Ok(RoomCheck::Wait(WaitFor::Pool(WorkerPool::Flush)));
@@ -174,7 +173,7 @@ pub fn rotate_log(
     leaving: RotationReason,
 ) -> Result<RoomCheck> {
     wake_log(store, state);
-    let sealed = store.sealed_bytes.load(Ordering::Relaxed);
+    let sealed = store.sealed_memory.bytes();
     let is_over = sealed + state.active_bytes > store.memory.memtables_bytes
         || writing.log.live_bytes() > store.memory.wal_bytes * LOG_CAP_FACTOR;
     if sealed > 0 && is_over {

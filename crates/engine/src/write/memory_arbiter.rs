@@ -125,7 +125,7 @@ pub(crate) fn lend_if_needed(store: &Store) {
 pub fn lend(store: &Store, writing: &Writing) {
     let _one_at_a_time = store.memory_arbiter.moving.lock();
     let state = writing.commit.lock();
-    let sealed_bytes = store.sealed_bytes.load(Ordering::Relaxed);
+    let sealed_bytes = store.sealed_memory.bytes();
     let most_bytes = sealed_bytes + state.active_bytes + state.log.segment_bytes();
     let kept_bytes = store.memory.kept_bytes().max(most_bytes + store.memory.wal_segment_bytes);
     let is_offered = store.memory_arbiter.is_offered.swap(false, Ordering::AcqRel);

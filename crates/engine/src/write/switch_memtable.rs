@@ -14,7 +14,6 @@ use esker_memtable::{ArenaPool, Inserter, Memtable, MemtableKind};
 use esker_strategy::write_control::MAX_SEALED;
 use esker_view::{MemtableView, SuperVersion};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// [`Memtable::create`] or one of its siblings.
 type CreateMemtable = fn(MemtableKind, &ArenaPool, u64) -> Result<(Arc<Memtable>, Inserter)>;
@@ -59,7 +58,7 @@ pub fn seal(store: &Store, state: &mut CommitState, id: KeyspaceId, next: &Share
     old.seal(last);
     old.note_bytes(bytes);
     state.active_bytes = state.active_bytes.saturating_sub(bytes);
-    store.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    store.sealed_memory.note_seal(bytes, store.monotonic_ns());
     keyspace.view.update(|view| {
         let sealed = std::iter::once(&view.active).chain(&view.sealed).cloned().collect();
         SuperVersion { active: memtable, sealed, ..view.clone() }

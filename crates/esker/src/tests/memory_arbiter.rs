@@ -9,7 +9,6 @@ use esker_engine::write::memory_arbiter::QUIET_TIME;
 use esker_env::fault::StrictFs;
 use esker_env::{Env, ManualClock};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const BUDGET: u64 = 64 << 20;
@@ -107,7 +106,7 @@ impl World {
     fn memtables_bytes(&self) -> u64 {
         let store = self.db.store();
         let active_bytes = store.writing().expect("it takes writes").commit.lock().active_bytes;
-        active_bytes + store.sealed_bytes.load(Ordering::Relaxed)
+        active_bytes + store.sealed_memory.bytes()
     }
 
     /// The cache's share if memtables keep `memtables_bytes`.

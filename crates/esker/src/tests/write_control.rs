@@ -10,7 +10,7 @@ use esker_engine::write::write_control;
 use esker_engine::write::write_control::blocking_work;
 use esker_engine::write::write_control::*;
 use esker_env::fault::{FaultFs, Operation, StrictFs};
-use esker_env::{Background, Clock, Env};
+use esker_env::{Background, Clock, Env, ManualClock};
 use esker_options::{FileReason, Options};
 use esker_strategy::write_control::{Capacity, Pressure, PressureCause, WriteState};
 use esker_strategy::{
@@ -26,7 +26,10 @@ const BUFFER_BYTES: u64 = 64 << 10;
 
 /// A database with threads, and memtables of 64 KiB, four at most.
 fn open(faults: &FaultFs) -> Database {
-    let env = Env { background: Background::Threads, ..Env::simulated(Arc::new(faults.clone()), 1) };
+    open_in(Env { background: Background::Threads, ..Env::simulated(Arc::new(faults.clone()), 1) })
+}
+
+fn open_in(env: Env) -> Database {
     let keyspace = KeyspaceOptions::default().write_buffer_size(BUFFER_BYTES);
     let options = Options::default().memory_budget(8 << 20).keyspace_options(keyspace);
     Database::open_with("/db", options.env(env)).unwrap()
@@ -275,6 +278,37 @@ fn a_write_that_may_not_stall_leaves_its_debt_to_the_next_one() {
     assert_eq!(db.metrics().delays, 0);
     drop(gate);
     thread.unwrap().join().unwrap();
+    db.close().unwrap();
+}
+
+/// A device that stops for a second does not stop writers: the rate falls with the time that a flush hangs, so
+/// that the room before it lasts.
+#[test]
+fn the_rate_falls_while_a_flush_hangs() {
+    let faults = FaultFs::new(Arc::new(StrictFs::new()));
+    let clock = Arc::new(ManualClock::new(1_600_000_000_000));
+    let env = Env { background: Background::Threads, ..Env::simulated(Arc::new(faults.clone()), 1) };
+    let env = Env { clock: Arc::<ManualClock>::clone(&clock), ..env };
+    let db = open_in(env);
+    let gate = hold_flush(&faults);
+    put(db.default_keyspace(), 5 * BUFFER_BYTES / 2);
+    let (store, state) = (db.store(), db.store().find_keyspace("default").unwrap());
+    let millisecond = Duration::from_millis(1);
+    state.write_control.lock().capacity.note_flush(BUFFER_BYTES, BUFFER_BYTES, millisecond);
+    let rate_after = |passed: Duration| {
+        clock.advance(passed);
+        write_control::update_pressure(store, &state);
+        state.write_control.admitted_bytes_per_second().expect("writers are slowed")
+    };
+    let usual = rate_after(Duration::ZERO);
+    assert_eq!(rate_after(millisecond), usual, "a flush takes its time");
+    let after_100_ms = rate_after(99 * millisecond);
+    let after_200_ms = rate_after(100 * millisecond);
+    assert!(after_100_ms < usual / 10, "{after_100_ms} of {usual}");
+    assert!(after_100_ms.abs_diff(2 * after_200_ms) <= 2, "{after_100_ms} and {after_200_ms}");
+    drop(gate);
+    db.flush().unwrap();
+    assert_eq!(only(&db).state, WriteState::Free);
     db.close().unwrap();
 }
 

@@ -13,7 +13,9 @@ mod capacity;
 mod garbage_queue;
 mod pressure;
 
-pub use admission_rate::{FULL_PERMILLE, admitted_bytes_per_second, fullness_permille, pressure_permille};
+pub use admission_rate::{
+    FULL_PERMILLE, admitted_before_flushes, admitted_bytes_per_second, fullness_permille, pressure_permille,
+};
 pub use capacity::{Capacity, UNKNOWN_BYTES_PER_SECOND};
 pub use garbage_queue::{GarbageQueue, MOST_PRESSURE_PERMILLE};
 pub use pressure::{Pressure, PressureCause, WriteState};

@@ -42,7 +42,6 @@ use esker_view::semantics::Semantics;
 use esker_view::tree::Tree;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Creates a keyspace; see [`create_keyspaces`].
 pub fn create_keyspace(store: &Store, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
@@ -202,7 +201,7 @@ pub fn drop_keyspace(store: &Store, name: &str) -> Result<()> {
     withdrawn.forget();
     // No seal adds to these any more, and a running flush installs nothing, hence subtracts nothing.
     let sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
-    store.sealed_bytes.fetch_sub(sealed, Ordering::Relaxed);
+    store.sealed_memory.note_release(sealed, store.monotonic_ns());
     // Nothing else refers to ingested tables that are not in the manifest yet.
     let sealed = keyspace.view.load();
     let ingested = sealed.sealed.iter().filter_map(|memtable| memtable.ingested.as_ref());

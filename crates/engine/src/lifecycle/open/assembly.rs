@@ -19,6 +19,7 @@ use crate::state::memory_shares::MemoryArbiter;
 use crate::state::pinned_memtables::PinnedMemtables;
 use crate::state::quarantine::Quarantine;
 use crate::state::scheduler::WorkerPool;
+use crate::state::sealed_memory::SealedMemory;
 use crate::state::store::{Installed, Store, Writing};
 use crate::write::memory_arbiter;
 use esker_base::sync::CachePadded;
@@ -107,7 +108,7 @@ impl Opening {
             default_options: self.options.keyspace,
             named: self.options.named,
             visible: CachePadded(AtomicU64::new(last_seqno.get())),
-            sealed_bytes: CachePadded(AtomicU64::new(0)),
+            sealed_memory: SealedMemory::default(),
             memory_arbiter: MemoryArbiter::new(&self.memory),
             writing,
             keyspaces: RwLock::new(Registry::new(states)),

@@ -9,7 +9,8 @@
 //! follows from it and from the sustained rate of background work ([`Capacity`], measured). A write that
 //! comes too early is done first and delayed afterwards: it waits, outside of all locks, until it would have
 //! been on time ([`crate::state::write_control::pace`]). So the queues settle half-way, a writer waits a
-//! millisecond at a time, and a stop occurs only when the device gets sixteen times slower than it was.
+//! millisecond at a time. A stop occurs only when compaction gets sixteen times slower than it was; while a flush
+//! hangs, the rate falls with the time that it hangs.
 //!
 //! # Invariants
 //! * PC1: a writer without pressure reads one byte under the commit lock that it reads anyway, and no clock.
@@ -50,7 +51,7 @@ use esker_build::compression_downgrade::Load;
 use esker_options::Event;
 use esker_strategy::write_control::{
     Capacity, GarbageQueue, MAX_SEALED, Pressure, PressureCause, UNKNOWN_BYTES_PER_SECOND,
-    admitted_bytes_per_second, fullness_permille, memory_limits,
+    admitted_before_flushes, admitted_bytes_per_second, fullness_permille, memory_limits,
 };
 use esker_strategy::{base_bytes, upper_bytes};
 use esker_version::LevelIndex;
@@ -162,7 +163,7 @@ fn adapt_pace(store: &Store, writing: &Writing, keyspace: &KeyspaceState) {
     let now_ns = store.env.clock.monotonic_ns();
     control.looked_ns = now_ns;
     let queues = queues(store, keyspace, &control.capacity);
-    let rate = rate_under(store, &queues, &control.capacity);
+    let rate = rate_under(store, &queues, &control.capacity, now_ns);
     if let Some(change) = control.note(&queues, rate, store.time.now_ms()) {
         let WriteStateChange { from, to, worst: pressure } = change;
         store.events.emit(|| Event::StallChanged { keyspace: keyspace.event_ref(), from, to, pressure });
@@ -175,14 +176,15 @@ fn adapt_pace(store: &Store, writing: &Writing, keyspace: &KeyspaceState) {
     writing.commit.lock().set_pace(keyspace.id, rate, now_ns);
 }
 
-fn rate_under(store: &Store, queues: &Queues, capacity: &Capacity) -> Option<u64> {
+fn rate_under(store: &Store, queues: &Queues, capacity: &Capacity, now_ns: u64) -> Option<u64> {
+    let unfinished_for = store.sealed_memory.unfinished_for(now_ns);
     let flush = capacity.flush_bytes_per_second().unwrap_or(UNKNOWN_BYTES_PER_SECOND);
     let compaction = capacity.compaction_bytes_per_second(store.compaction_threads);
     let compaction = compaction.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
     let taken = capacity.taken_bytes_per_second(store.compaction_threads);
     let taken = taken.unwrap_or(UNKNOWN_BYTES_PER_SECOND);
     let rates = [
-        admitted_bytes_per_second(queues.memory.permille, flush),
+        admitted_before_flushes(&queues.memory, flush, unfinished_for),
         admitted_bytes_per_second(queues.level0.permille, compaction),
         admitted_bytes_per_second(queues.space.permille, compaction),
         admitted_bytes_per_second(queues.garbage.permille, taken),
@@ -204,7 +206,7 @@ fn queues(store: &Store, keyspace: &KeyspaceState, capacity: &Capacity) -> Queue
 /// takes no lock of writers; used by a job at its begin.
 pub(crate) fn fullest_queue_permille(store: &Store, keyspace: &KeyspaceState) -> u32 {
     let view = keyspace.view.load();
-    let in_memory = store.sealed_bytes.load(Ordering::Relaxed) + store.memory.write_buffer_bytes;
+    let in_memory = store.sealed_memory.bytes() + store.memory.write_buffer_bytes;
     let runs = view.tree.version.runs_of(LevelIndex::FLUSH).len() as u64;
     let queues = [
         (in_memory, store.memory.memtables_bytes),
@@ -222,7 +224,7 @@ pub fn load(store: &Store, keyspace: &KeyspaceState) -> Load {
 /// Memtables before the flush. At the hard limit the active one is full and no further one may be sealed.
 fn memory_pressure(store: &Store, keyspace: &KeyspaceState) -> Pressure {
     let own_sealed: u64 = keyspace.view.load().sealed.iter().map(|memtable| memtable.bytes()).sum();
-    let all_sealed = store.sealed_bytes.load(Ordering::Relaxed);
+    let all_sealed = store.sealed_memory.bytes();
     let free = Pressure::none(PressureCause::Memory);
     let Some(writing) = store.writing.as_ref().filter(|_| all_sealed > 0) else { return free };
     let (all_active, own_active, limit) = {
