@@ -8,8 +8,7 @@
 //! from the global allocator, which has the same contract but may keep discarded memory.
 
 #[cfg_attr(not(all(any(target_os = "linux", target_os = "android"), not(miri))), path = "memory/heap.rs")]
-#[cfg_attr(all(any(target_os = "linux", target_os = "android"), not(miri)), path = "memory/mapped.rs")]
-mod platform;
+mod mapped;
 
 use esker_base::{Error, Result};
 use std::fmt;
@@ -127,7 +126,7 @@ impl Region {
         let len = bytes.checked_next_multiple_of(REGION_ALIGNMENT_BYTES);
         // Rust's pointer arithmetic ends at `isize::MAX`; leave room for the alignment.
         let len = len.filter(|&len| len <= isize::MAX as usize - REGION_ALIGNMENT_BYTES);
-        let base = len.and_then(|len| platform::reserve(len, advice));
+        let base = len.and_then(|len| mapped::reserve(len, advice));
         match (base, len) {
             (Some(base), Some(len)) => Ok(Region { base, len }),
             _ => Err(Error::Full(format!("cannot reserve {bytes} bytes of memory").into())),
@@ -176,7 +175,7 @@ impl Region {
     pub fn discard(&mut self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.len, "discarding outside of the region");
         // SAFETY: the range lies within the region, to which this call has exclusive access.
-        unsafe { platform::discard(self.base, range) };
+        unsafe { mapped::discard(self.base, range) };
     }
 
     /// Puts the pages of a file in the place of the region's memory, which returns to the system: from then
@@ -194,14 +193,14 @@ impl Region {
     /// the process by a signal, as for [every mapped file](crate::OpenMode::ReadMapped).
     pub unsafe fn replace_by_file(&self, fd: i32) -> std::io::Result<bool> {
         // SAFETY: guaranteed by the caller; the region has `len` bytes at `base`.
-        unsafe { platform::map_over(self.base, self.len, fd) }
+        unsafe { mapped::map_over(self.base, self.len, fd) }
     }
 }
 
 /// The size of the system's pages: the least that [`return_pages`] returns.
 pub fn page_bytes() -> usize {
     static PAGE_BYTES: OnceLock<usize> = OnceLock::new();
-    *PAGE_BYTES.get_or_init(platform::page_bytes)
+    *PAGE_BYTES.get_or_init(mapped::page_bytes)
 }
 
 /// Returns whole pages of a region to the system, where the platform can; they are zero then, and come back
@@ -211,7 +210,7 @@ pub fn page_bytes() -> usize {
 /// The bytes lie within a region that stays meanwhile, and nothing accesses them meanwhile.
 pub unsafe fn return_pages(start: NonNull<u8>, bytes: usize) {
     // SAFETY: guaranteed by the caller.
-    unsafe { platform::return_pages(start, bytes) };
+    unsafe { mapped::return_pages(start, bytes) };
 }
 
 /// Changes the advice for whole pages of a region, which the kernel may ignore.
@@ -220,13 +219,13 @@ pub unsafe fn return_pages(start: NonNull<u8>, bytes: usize) {
 /// The bytes lie within a region that stays meanwhile.
 pub unsafe fn advise(start: NonNull<u8>, bytes: usize, advice: PageAdvice) {
     // SAFETY: guaranteed by the caller.
-    unsafe { platform::advise(start, bytes, advice) };
+    unsafe { mapped::advise(start, bytes, advice) };
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: `base` and `len` are those of `platform::reserve`, and this is the only release.
-        unsafe { platform::release(self.base, self.len) };
+        // SAFETY: `base` and `len` are those of `mapped::reserve`, and this is the only release.
+        unsafe { mapped::release(self.base, self.len) };
     }
 }
 

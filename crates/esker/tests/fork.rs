@@ -26,8 +26,8 @@ unsafe extern "C" {
 /// than those that `work` runs.
 fn in_child(dir: &TestDir, work: impl FnOnce() -> Result<(), String>) {
     let told = dir.path().with_extension("told");
-    // SAFETY: the child runs `work` and ends; it takes no lock of the library that another thread may hold, and
-    // the C library makes its allocator usable.
+    // SAFETY: the child runs `work` and ends; it takes no lock of the library that another thread may hold,
+    // and the C library makes its allocator usable.
     let process = unsafe { fork() };
     assert!(process >= 0, "no child");
     if process == 0 {

@@ -20,11 +20,11 @@
 //! a reader shares them ([`locks`]). Within its stripes a transaction sees a state that nothing else changes.
 //!
 //! # Map
-//! [`layout`] keyspaces and keys of entries; [`record`] the record of a key; [`locks`] stripes; [`store`]
-//! the open store; [`txn`] a transaction, [`notifications`] what its observers are told, and [`entry`] a key in
+//! [`layout`] keyspaces and keys of entries; [`record`] the record of a key; [`locks`] stripes; [`store`] the
+//! open store; [`txn`] a transaction, [`notifications`] what its observers are told, and [`entry`] a key in
 //! it; [`types`] the types; `whole_database` deletes and exchanges databases; `random_key` is RANDOMKEY;
-//! `rank_nodes`, `order_ends`, `list_ends` and `kept_ends` keep parts of large sorted sets and lists in memory;
-//! [`garbage`] and [`expiry_sweep`] delete in the background; `check` looks for broken invariants.
+//! `rank_nodes`, `order_ends`, `list_ends` and `kept_ends` keep parts of large sorted sets and lists in
+//! memory; [`garbage`] and [`expiry_sweep`] delete in the background; `check` looks for broken invariants.
 
 #![forbid(unsafe_code)]
 

@@ -7,9 +7,9 @@
 //!
 //! * OG1: pieces are written in order, without gaps, and none twice.
 //! * OG2: all pieces but those of the end begin and end at multiples of [`PIECE_BYTES`].
-//! * OG3: the space allocated ahead is at most an eighth of what is written, and between [`MIN_RESERVED_BYTES`]
-//!   and [`MAX_RESERVED_BYTES`]; unused space is released before the file is synced. The allocation is a hint:
-//!   if it fails, writes report the lack of space.
+//! * OG3: the space allocated ahead is at most an eighth of what is written, and between
+//!   [`MIN_RESERVED_BYTES`] and [`MAX_RESERVED_BYTES`]; unused space is released before the file is synced.
+//!   The allocation is a hint: if it fails, writes report the lack of space.
 //! * OG4: of long sections, filters above all, no more than a piece is buffered beside the caller's copy.
 
 use crate::input_residency::JobControl;
@@ -25,9 +25,9 @@ pub(crate) const PIECE_BYTES: usize = 256 << 10;
 /// Bytes between starts of write-back: a millisecond of the device, so that the sync has little left.
 pub(crate) const WRITE_BACK_BYTES: u64 = 1 << 20;
 
-/// What is allocated ahead, as a part of what is written. More would be released again when the file is whole,
-/// and where the file system discards released blocks at once the device stops for each of them: with as much
-/// again as was written, a third more bytes were discarded than were written.
+/// What is allocated ahead, as a part of what is written. More would be released again when the file is
+/// whole, and where the file system discards released blocks at once the device stops for each of them: with
+/// as much again as was written, a third more bytes were discarded than were written.
 const RESERVED_SHARE: u64 = 8;
 
 /// Least and most bytes that are allocated at once.

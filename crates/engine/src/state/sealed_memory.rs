@@ -1,7 +1,7 @@
 //! Sealed memtables before the flush: how many bytes they have, and since when none of them was flushed.
 //!
-//! Invariant SQ1: `bytes` is the payload of the sealed memtables of all keyspaces that are not dropped. A seal
-//! adds to it under the commit lock; an install of a flush, or a drop, takes away what it had added.
+//! Invariant SQ1: `bytes` is the payload of the sealed memtables of all keyspaces that are not dropped. A
+//! seal adds to it under the commit lock; an install of a flush, or a drop, takes away what it had added.
 
 use esker_base::sync::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -175,8 +175,8 @@ impl Hazards {
     /// Drops a value that no new reader can reach: now, or when the last slot with its address is cleared.
     pub(super) fn retire<T: Send + Sync + 'static>(&self, address: *mut (), keeper: Arc<T>) {
         if fork::was_forked_in_use() || !fences::heavy() {
-            // Another thread may have held the lock of the retired values at the fork, or the readers of this one
-            // cannot be determined any more: leak it rather than wait for ever or drop it too early.
+            // Another thread may have held the lock of the retired values at the fork, or the readers of this
+            // one cannot be determined any more: leak it rather than wait for ever or drop it too early.
             std::mem::forget(keeper);
             return;
         }

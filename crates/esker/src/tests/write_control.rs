@@ -281,8 +281,8 @@ fn a_write_that_may_not_stall_leaves_its_debt_to_the_next_one() {
     db.close().unwrap();
 }
 
-/// A device that stops for a second does not stop writers: the rate falls with the time that a flush hangs, so
-/// that the room before it lasts.
+/// A device that stops for a second does not stop writers: the rate falls with the time that a flush hangs,
+/// so that the room before it lasts.
 #[test]
 fn the_rate_falls_while_a_flush_hangs() {
     let faults = FaultFs::new(Arc::new(StrictFs::new()));

@@ -1,4 +1,5 @@
-//! Access to entries: what the transaction has changed, over the store as it is or as it was when it was frozen.
+//! Access to entries: what the transaction has changed, over the store as it is or as it was when it was
+//! frozen.
 
 use super::Txn;
 use crate::layout::Space;

@@ -14,13 +14,13 @@
 //! # A flush that hangs
 //! `c` is what flushes did lately. When the device stops for a second, as one may that discards freed blocks,
 //! writers at that rate fill the queue within a tenth of it and stop. So before the flush the rate is also at
-//! most the room that is left over the time since a flush ended last: the room lasts as long again as the flush
-//! has hung already. It falls with `1/t` and never ends, and each write waits a little longer than the one
-//! before. Flushes that are as fast as `c` do not notice: at the half-way point, with a queue of two and a half
-//! memtables, that bound is a quarter above `c` when a flush ends, and more before.
+//! most the room that is left over the time since a flush ended last: the room lasts as long again as the
+//! flush has hung already. It falls with `1/t` and never ends, and each write waits a little longer than the
+//! one before. Flushes that are as fast as `c` do not notice: at the half-way point, with a queue of two and
+//! a half memtables, that bound is a quarter above `c` when a flush ends, and more before.
 //!
-//! Rejected: as capacity what the present flush can reach at best, all waiting bytes over that time. The queue
-//! grows meanwhile, so this falls too late, and writers stopped after 0.3 seconds.
+//! Rejected: as capacity what the present flush can reach at best, all waiting bytes over that time. The
+//! queue grows meanwhile, so this falls too late, and writers stopped after 0.3 seconds.
 //!
 //! Rejected: steps (RocksDB's former delays by factors of 0.8 and 1.25), which oscillate around the right
 //! rate; a target that is computed from what a finished job left, which jumps by the size of the job and
@@ -35,8 +35,8 @@ pub const FULL_PERMILLE: u32 = 1000;
 /// The least share of the capacity that writers get: one in so many bytes.
 const FLOOR_DIVISOR: u64 = 16;
 
-/// The same before a flush that hangs: at 300 MB/s a small write waits two milliseconds at most, and the queue
-/// lasts for seven seconds.
+/// The same before a flush that hangs: at 300 MB/s a small write waits two milliseconds at most, and the
+/// queue lasts for seven seconds.
 const HANGING_FLOOR_DIVISOR: u64 = 4096;
 
 /// Position of `amount` between the limits, in 1/1000: 0 up to `soft`, 1000 and more from `hard` on.

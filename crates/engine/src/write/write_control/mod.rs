@@ -9,8 +9,8 @@
 //! follows from it and from the sustained rate of background work ([`Capacity`], measured). A write that
 //! comes too early is done first and delayed afterwards: it waits, outside of all locks, until it would have
 //! been on time ([`crate::state::write_control::pace`]). So the queues settle half-way, a writer waits a
-//! millisecond at a time. A stop occurs only when compaction gets sixteen times slower than it was; while a flush
-//! hangs, the rate falls with the time that it hangs.
+//! millisecond at a time. A stop occurs only when compaction gets sixteen times slower than it was; while a
+//! flush hangs, the rate falls with the time that it hangs.
 //!
 //! # Invariants
 //! * PC1: a writer without pressure reads one byte under the commit lock that it reads anyway, and no clock.
