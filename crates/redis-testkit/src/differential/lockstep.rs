@@ -7,9 +7,11 @@ use super::standing_alone::run_alone;
 use esker_resp::value::Value;
 use std::time::Duration;
 
-/// How often pushes that one side has and the other does not are awaited, every [`GLANCE`].
-const GLANCES: u32 = 100;
+/// How often is looked for pushes that one side has and the other does not.
 const GLANCE: Duration = Duration::from_millis(5);
+
+/// The question whose answers are pushes.
+pub(super) const PUSHES: &str = "(pushes before here)";
 
 /// Two servers and what is known of their connections.
 #[derive(Debug)]
@@ -110,7 +112,7 @@ impl Lockstep {
             pushes.map(|push| leaves(&push).join(" ")).collect::<Vec<_>>()
         };
         let (mut left, mut right) = (texts(&mut self.pair.left), texts(&mut self.pair.right));
-        for _ in 0..GLANCES {
+        for _ in 0..self.pair.patience.as_millis() / GLANCE.as_millis() {
             left.sort();
             right.sort();
             if left == right {
@@ -121,7 +123,7 @@ impl Lockstep {
             left.append(&mut texts(&mut self.pair.left));
             right.append(&mut texts(&mut self.pair.right));
         }
-        let question = vec![b"(pushes before here)".to_vec()];
+        let question = vec![PUSHES.into()];
         Err(disagreement(at, &question, left.join(", ").as_bytes(), right.join(", ").as_bytes()))
     }
 }

@@ -28,11 +28,12 @@ use crate::random::Random;
 use crate::server::Server;
 use error_number::with_error_number_cleared;
 use generator::Generator;
-use lockstep::Lockstep;
-use pair::{PATIENCE, Pair, ended};
+use lockstep::{Lockstep, PUSHES};
+use pair::{PATIENCE, Pair, SHRINKING_PATIENCE, ended};
 use request::{full_name, line};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 /// Requests between two comparisons of the state.
 const PER_STATE: usize = 1_000;
@@ -118,7 +119,7 @@ pub fn compare(left: &Server, right: &Server, plan: &Plan) -> Report {
         let requests = with_error_number_cleared(requests);
         report.requests += requests.len();
         let with_state = !state::COMMANDS.iter().any(|command| report.missing.contains(*command));
-        let trial = Trial { left, right, protocol, with_hello, with_state };
+        let trial = Trial { left, right, protocol, with_hello, with_state, patience: PATIENCE };
         let Err(disagreement) = trial.run(&requests, &mut report.replies) else { continue };
         let failure = trial.shrunk(seed, requests, disagreement);
         let command = failure.disagreement.command.clone();
@@ -160,6 +161,8 @@ struct Trial<'s> {
     /// Whether both can be asked for a version of the protocol.
     with_hello: bool,
     with_state: bool,
+    /// How long a reply or a push is awaited.
+    patience: Duration,
 }
 
 impl Trial<'_> {
@@ -168,13 +171,14 @@ impl Trial<'_> {
         requests: &[Request],
         replies: &mut BTreeMap<String, (usize, usize)>,
     ) -> Result<(), Disagreement> {
-        let mut pair = Pair::connect(self.left, self.right, PATIENCE).map_err(|error| ended(0, &error))?;
+        let connect =
+            || Pair::connect(self.left, self.right, self.patience).map_err(|error| ended(0, &error));
+        let mut pair = connect()?;
         for cleaning in CLEANINGS {
             // A server that knows less refuses some; that is found by requests that need them.
             pair.call(&request::words(cleaning));
         }
-        let inspectors = Pair::connect(self.left, self.right, PATIENCE);
-        let mut inspectors = inspectors.map_err(|error| ended(0, &error))?;
+        let mut inspectors = connect()?;
         if self.with_hello {
             pair.call(&request::words(&format!("HELLO {}", self.protocol)));
             inspectors.call(&request::words("HELLO 3"));
@@ -196,7 +200,7 @@ impl Trial<'_> {
 
     /// The failure with as few requests as show it.
     fn shrunk(&self, seed: u64, mut requests: Vec<Request>, found: Disagreement) -> Failure {
-        if Pair::connect(self.left, self.right, PATIENCE).is_err() {
+        if Pair::connect(self.left, self.right, self.patience).is_err() {
             // A server has ended, and nothing can be tried any more. It had got all of the pipeline.
             requests.truncate(found.at + REQUESTS_SHOWN);
             let requests = requests.split_off(found.at.saturating_sub(REQUESTS_SHOWN));
@@ -206,13 +210,15 @@ impl Trial<'_> {
         }
         requests.truncate(found.at + 1);
         let (protocol, command) = (self.protocol, found.command.clone());
-        // Each trial takes as long as a reply is awaited, if none comes.
-        let is_silent = found.right.contains("(no reply") || found.left.contains("(no reply");
+        // Each trial takes as long as a reply or a push is awaited, if none comes.
+        let shown = [&found.left, &found.right, &found.question];
+        let is_silent = shown.iter().any(|text| text.contains("(no reply") || text.contains(PUSHES));
         let trials = if is_silent { TRIALS_IN_SILENCE } else { TRIALS };
+        let quick = Trial { patience: SHRINKING_PATIENCE, ..*self };
         let mut last = found;
         let requests = shrink::shrink(requests, trials, |shorter| {
             let shorter = with_error_number_cleared(shorter.to_vec());
-            match self.run(&shorter, &mut BTreeMap::new()) {
+            match quick.run(&shorter, &mut BTreeMap::new()) {
                 Err(wrong) if wrong.command == command => {
                     last = wrong;
                     true

@@ -10,8 +10,12 @@ use std::time::Duration;
 /// Bytes of requests that are sent before replies are read: less than a socket holds.
 pub(super) const PIPELINE_BYTES: usize = 32 << 10;
 
-/// How long a reply is awaited; blocking commands wait for some milliseconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+/// How long a reply or a push is awaited. Blocking commands wait for some milliseconds: what has not come by
+/// then is missing, however busy the machine is.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The same while a failure that was found is shrunk: each of many trials may end in silence.
+pub(super) const SHRINKING_PATIENCE: Duration = Duration::from_secs(4);
 
 /// A reply as a tree and as bytes, or why there is none.
 #[derive(Clone, Debug)]
@@ -80,6 +84,8 @@ fn broken(error: &io::Error) -> Reply {
 pub(super) struct Pair {
     pub(super) left: Side,
     pub(super) right: Side,
+    /// How long a reply or a push is awaited.
+    pub(super) patience: Duration,
 }
 
 impl Pair {
@@ -90,7 +96,7 @@ impl Pair {
             client.set_patience(patience);
             Ok::<_, io::Error>(Side { client, messages: Vec::new() })
         };
-        Ok(Self { left: side(left)?, right: side(right)? })
+        Ok(Self { left: side(left)?, right: side(right)?, patience })
     }
 
     /// Sends a request to both sides and reads both replies.
