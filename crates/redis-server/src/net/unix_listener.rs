@@ -98,7 +98,6 @@ mod tests {
     use std::collections::BTreeSet;
     use std::os::unix::net::UnixStream;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
 
     #[test]
     fn a_socket_has_its_permissions_and_replaces_only_what_nothing_listens_on() {
@@ -128,13 +127,14 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("esker-unix-race-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a directory");
         let wanted = UnixAddress { path: folder.join("socket"), mode: Some(0o600) };
-        let has_ended = AtomicBool::new(false);
+        let (has_seen, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
         let seen = std::thread::scope(|scope| {
             let looking = scope.spawn(|| {
                 let mut seen = BTreeSet::new();
                 while !has_ended.load(Ordering::Acquire) {
                     if let Ok(metadata) = fs::symlink_metadata(&wanted.path) {
                         seen.insert(metadata.permissions().mode() & 0o777);
+                        has_seen.store(true, Ordering::Release);
                     }
                 }
                 seen
@@ -144,7 +144,9 @@ mod tests {
             }
             // Seen at least once, however the threads were scheduled.
             let bound = bind(&wanted).expect("free");
-            std::thread::sleep(Duration::from_millis(100));
+            while !has_seen.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
             has_ended.store(true, Ordering::Release);
             drop(bound);
             looking.join().expect("it looks")
