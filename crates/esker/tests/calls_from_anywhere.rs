@@ -173,6 +173,17 @@ unsafe extern "C" {
 #[cfg(unix)]
 const SIGNAL: std::ffi::c_int = 28;
 
+/// Ends the signals, also when the test fails.
+#[cfg(unix)]
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+#[cfg(unix)]
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// What a handler may do is to set a flag. Calls that the signal interrupts go on.
 #[cfg(unix)]
 #[test]
@@ -183,13 +194,13 @@ fn calls_go_on_while_signals_interrupt_them_and_a_thread_that_sees_the_flag_may_
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // An end for a test that fails.
-            for _ in (0..100_000).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+            while !is_over.load(Ordering::Relaxed) {
                 assert_eq!(kill(getpid(), SIGNAL), 0);
                 // Some thousand a second: a call that begins anew after each needs time to end.
                 std::thread::park_timeout(Duration::from_micros(200));
             }
         });
+        let _end = EndOnDrop(&is_over);
         let mut seen = 0;
         for round in 0..5 {
             use_all(&db, &keyspace, &format!("interrupted {round}"));
@@ -199,7 +210,6 @@ fn calls_go_on_while_signals_interrupt_them_and_a_thread_that_sees_the_flag_may_
             seen = SIGNALLED.load(Ordering::Relaxed);
             db.sync().unwrap();
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     check_all(&keyspace, "interrupted 4");
     db.close().unwrap();

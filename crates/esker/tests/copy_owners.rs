@@ -61,7 +61,6 @@ fn of_copies_to_one_target_one_is_made() {
     let backups = Backups::new(store.path());
     let id = db.backup(&backups).unwrap().id;
     let target = copies.path().join("copy");
-    let mut locked = 0;
     for round in 0..ROUNDS {
         let begin = Barrier::new(THREADS);
         let make = |thread: usize| {
@@ -79,13 +78,41 @@ fn of_copies_to_one_target_one_is_made() {
         assert_eq!(made, 1, "round {round}: {outcomes:?}");
         for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
             assert!(is_fair_refusal(error), "round {round}: {error}");
-            locked += u32::from(matches!(error, Error::Locked { .. }));
         }
         assert_eq!(names_in(copies.path()), ["copy"], "round {round}");
         check(&target);
         fs::remove_dir_all(&target).unwrap();
     }
-    assert!(locked > 0, "no two threads met");
+    db.close().unwrap();
+}
+
+#[test]
+fn what_meets_a_copy_in_its_middle_is_told_who_makes_it() {
+    let (dir, copies, store) = (TestDir::new("met"), TestDir::new("met-copies"), TestDir::new("met-backups"));
+    let db = filled(dir.path());
+    let backups = Backups::new(store.path());
+    let id = db.backup(&backups).unwrap().id;
+    let target = copies.path().join("copy");
+    for kind in ["checkpoint", "restore"] {
+        let mut refusals = Vec::new();
+        let mut told = |_| {
+            if refusals.is_empty() {
+                refusals.push(db.checkpoint(&target).unwrap_err());
+                refusals.push(backups.restore(id, &target).unwrap_err());
+            }
+        };
+        match kind {
+            "checkpoint" => drop(db.checkpoint_with(&target, &mut told).unwrap()),
+            _ => drop(backups.restore_with(id, &target, &mut told).unwrap()),
+        }
+        assert_eq!(refusals.len(), 2, "{kind}");
+        for error in refusals {
+            assert!(matches!(error, Error::Locked { .. }) && is_fair_refusal(&error), "{kind}: {error}");
+        }
+        assert_eq!(names_in(copies.path()), ["copy"], "{kind}");
+        check(&target);
+        fs::remove_dir_all(&target).unwrap();
+    }
     db.close().unwrap();
 }
 

@@ -4,8 +4,12 @@
 #![allow(clippy::disallowed_methods, reason = "threads and files of the tests")]
 
 use esker::metrics::{DurationCounts, Metrics};
+use esker::parts::env::fault::{FaultFs, Operation};
+use esker::parts::env::{Env, StdFileSystem};
 use esker::{Database, Durability, Options, WriteOptions};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 struct Directory(PathBuf);
@@ -66,18 +70,28 @@ fn caused(metrics: &Metrics, is_stop: bool) -> Duration {
 #[test]
 fn the_time_of_stalls_has_causes() {
     let dir = Directory::new("stalls");
-    // Memtables of half a megabyte: writes come much faster than flushes.
-    let database = Database::open_with(&dir.0, Options::default().memory_budget(8 << 20)).expect("opens");
+    let faults = FaultFs::new(Arc::new(StdFileSystem));
+    let env = Env { fs: Arc::new(faults.clone()), ..Env::real() };
+    // Memtables of half a megabyte, whose flush waits at a gate until a write waits for it.
+    let options = Options::default().memory_budget(8 << 20).env(env);
+    let database = Database::open_with(&dir.0, options).expect("opens");
+    let (gate, opened) = channel::<()>();
+    faults.interrupt(Operation::Create, "tables/", move || {
+        let _opened = opened.recv();
+    });
     std::thread::scope(|scope| {
-        for writer in 0..4_u32 {
+        let write = |writer: u32| {
             let keyspace = database.default_keyspace();
-            scope.spawn(move || {
-                for number in 0..250_u32 {
-                    let key = (writer * 250 + number).to_be_bytes();
-                    keyspace.put(key, vec![7; 64 << 10]).expect("written");
-                }
-            });
+            for number in 0..250_u32 {
+                let key = (writer * 250 + number).to_be_bytes();
+                keyspace.put(key, vec![7; 64 << 10]).expect("written");
+            }
+        };
+        let writers: Vec<_> = (0..4).map(|writer| scope.spawn(move || write(writer))).collect();
+        while database.stalls().waiting.is_empty() && !writers.iter().all(|writer| writer.is_finished()) {
+            std::thread::sleep(Duration::from_millis(1));
         }
+        drop(gate);
     });
     let metrics = database.metrics();
     assert!(metrics.stalls > 0, "nothing stalled, so nothing was tested");
