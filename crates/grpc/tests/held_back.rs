@@ -85,7 +85,8 @@ async fn writes_that_are_held_back_keep_no_read_waiting() {
 /// A caller that gives up has written nothing, also when there is room again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_whose_caller_gave_up_is_not_made() {
-    let (served, gate) = served(Config::default()).await;
+    // Room for one of the messages below.
+    let (served, gate) = served(Config { max_held_bytes: 4_000, ..Config::default() }).await;
     let mut client = served.client().await;
     for (key, durability) in [("a", Durability::Process), ("b", Durability::Power)] {
         let mut request =
@@ -94,8 +95,14 @@ async fn a_write_whose_caller_gave_up_is_not_made() {
         let code = client.put(request).await.unwrap_err().code();
         assert!(matches!(code, Code::DeadlineExceeded | Code::Cancelled), "{code:?}");
     }
-    // The server gives up on its own a little later than the client.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // The server gives up on its own a little later than the client, and then gives back what the calls held.
+    let large = get(&"k".repeat(3_500));
+    let given_back = async {
+        while client.get(large.clone()).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(SOON, given_back).await.expect("the server gives up");
     drop(gate);
     client.put(put("c", "v")).await.unwrap();
     assert!(!client.get(get("a")).await.unwrap().into_inner().found);
