@@ -35,7 +35,7 @@ fn feed(child: &mut Child, from: u64, count: u64) {
     let _flushed = stdin.flush();
 }
 
-fn wait_for(what: impl Fn() -> bool) {
+fn wait_for(mut what: impl FnMut() -> bool) {
     let start = Instant::now();
     while !what() {
         assert!(start.elapsed() < Duration::from_secs(60), "it does not happen");
@@ -105,6 +105,24 @@ fn a_load_into_a_served_database_ends_as_well() {
     assert_eq!(served.end("-TERM"), Some(0));
 }
 
+/// Runs a command and interrupts it `delay` after it has made `begun`, which it does when it listens to
+/// signals; after its start if it makes nothing. Whether that ended it.
+fn is_interrupted(dir: &WorkingDir, arguments: &str, begun: Option<&str>, delay: Duration) -> bool {
+    let mut command = dir.command(arguments);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut has_ended = || child.try_wait().unwrap().is_some();
+    if let Some(begun) = begun {
+        wait_for(|| dir.path().join(begun).exists() || has_ended());
+    }
+    std::thread::sleep(delay);
+    if !has_ended() {
+        interrupt(&child);
+    }
+    let ended = child.wait_with_output().unwrap();
+    let told = String::from_utf8(ended.stderr).unwrap();
+    ended.status.code() == Some(130) && told.starts_with("esker: interrupted: ")
+}
+
 #[test]
 fn an_interrupted_copy_is_not_there() {
     let dir = WorkingDir::new();
@@ -113,28 +131,22 @@ fn an_interrupted_copy_is_not_there() {
     dir.ok("load pairs.tsv --bulk");
     dir.ok("backup create whole");
     let mut interruptions = 0;
-    for (arguments, left) in [
-        ("backup create backups", "backups/tables"),
-        ("restore whole --data restored", "."),
-        ("dump dump.tsv", "."),
-        ("export all.esker", "."),
-        ("verify", "."),
-        ("backup verify whole", "."),
-        ("import all.esker --data imported", "."),
+    for (arguments, left, begun) in [
+        ("backup create backups", "backups/tables", Some("backups")),
+        ("restore whole --data restored", ".", Some("restored.esker-incomplete")),
+        ("dump dump.tsv", ".", Some("dump.tsv.esker-incomplete")),
+        ("export all.esker", ".", Some("all.esker.esker-incomplete")),
+        ("verify", ".", None),
+        ("backup verify whole", ".", None),
+        ("import all.esker --data imported", ".", Some("imported")),
     ] {
         if arguments.starts_with("import") {
             dir.ok("export all.esker");
         }
         // Earlier and earlier until it is interrupted before its end.
         let mut interrupted = false;
-        for attempt in 0..12_u32 {
-            let mut command = dir.command(arguments);
-            let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-            std::thread::sleep(Duration::from_millis(160 / (u64::from(attempt) + 1)));
-            interrupt(&child);
-            let ended = child.wait_with_output().unwrap();
-            let told = String::from_utf8(ended.stderr).unwrap();
-            interrupted = ended.status.code() == Some(130) && told.starts_with("esker: interrupted: ");
+        for delay_ms in [160, 80, 40, 20, 10, 5, 2, 1, 0] {
+            interrupted = is_interrupted(&dir, arguments, begun, Duration::from_millis(delay_ms));
             if interrupted {
                 break;
             }
