@@ -24,7 +24,6 @@ mod shared_sync;
 mod write_back;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-use crate::fork;
 use crate::fs::SharedSync;
 use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, OpenMode};
 use esker_base::{Error, Result};
@@ -77,7 +76,7 @@ impl FileSystem for StdFileSystem {
 
     #[cfg(unix)]
     fn hold_dir(&self, dir: &Path) -> Result<Option<Arc<dyn FileSystem>>> {
-        fork::check_may_open()?;
+        crate::fork::check_may_open()?;
         Ok(Some(Arc::new(held_dir::HeldDirectory::open(dir)?)))
     }
 
