@@ -15,9 +15,10 @@
 //! `c` is what flushes did lately. When the device stops for a second, as one may that discards freed blocks,
 //! writers at that rate fill the queue within a tenth of it and stop. So before the flush the rate is also at
 //! most the room that is left over the time since a flush ended last: the room lasts as long again as the
-//! flush has hung already. It falls with `1/t` and never ends, and each write waits a little longer than the
-//! one before. Flushes that are as fast as `c` do not notice: at the half-way point, with a queue of two and
-//! a half memtables, that bound is a quarter above `c` when a flush ends, and more before.
+//! flush has hung already. It falls with `1/t`, so each write waits a little longer than the one before,
+//! until the least rate (`HANGING_FLOOR_DIVISOR`) fills what is left. Flushes that are as fast as `c` do not
+//! notice: at the half-way point, with a queue of two and a half memtables, that bound is a quarter above `c`
+//! when a flush ends, and more before.
 //!
 //! Rejected: as capacity what the present flush can reach at best, all waiting bytes over that time. The
 //! queue grows meanwhile, so this falls too late, and writers stopped after 0.3 seconds.
