@@ -1,17 +1,19 @@
 //! Host resources: memory limit, open files, processors and thread priority.
 #![allow(clippy::disallowed_methods, reason = "this crate is the door that the bans lead to")]
 
+use crate::control_group;
+use std::path::Path;
+
 /// Assumed memory of a machine that does not report it.
 const ASSUMED_MEMORY_BYTES: u64 = 4 << 30;
 
-/// Memory for this process in bytes: its control group's limit, otherwise the machine's memory.
+/// Memory for this process in bytes: the least limit of its control groups, otherwise the machine's memory.
 pub fn memory_limit_bytes() -> u64 {
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    let group = group.or_else(|| std::fs::read_to_string("/sys/fs/cgroup/memory/memory.limit_in_bytes").ok());
-    let group = group.and_then(|text| text.trim().parse::<u64>().ok());
+    let memberships = std::fs::read_to_string("/proc/self/cgroup").ok();
+    let memberships = memberships.as_deref().unwrap_or(control_group::ROOT_MEMBERSHIPS);
+    let groups = control_group::memory_limit_bytes(Path::new("/sys/fs/cgroup"), memberships);
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of_meminfo(&text));
-    // An unlimited group says "max" or a number beyond all memory.
-    group.into_iter().chain(machine).min().unwrap_or(ASSUMED_MEMORY_BYTES)
+    groups.into_iter().chain(machine).min().unwrap_or(ASSUMED_MEMORY_BYTES)
 }
 
 /// Anonymous memory of this process that is resident, in bytes: heap, stacks and caches, without the

@@ -36,6 +36,7 @@
 mod aligned;
 pub mod c_heap;
 pub mod clock;
+mod control_group;
 pub mod counting;
 pub mod deferred_syncs;
 pub mod env;

@@ -35,7 +35,7 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-env",
-        "clock host c_heap host_pressure memory memory_ledger fork fs fs_wrapper aligned counting deferred_syncs \
+        "clock control_group host c_heap host_pressure memory memory_ledger fork fs fs_wrapper aligned counting deferred_syncs \
         huge_page_heap off_heap_slice \
         off_heap_list published random fault rate_limiter slabs std_fs env fork_join reads \
         timed_file",
