@@ -200,9 +200,6 @@ impl<'s> Txn<'s> {
             self.give_memory_back();
             return Ok(None);
         }
-        if self.batch.encoded_bytes() > KEPT_BATCH_BYTES {
-            self.batch = self.store.database().batch();
-        }
         let batch = &mut self.batch;
         batch.clear();
         self.changes.add_to(self.store, batch)?;
@@ -218,7 +215,11 @@ impl<'s> Txn<'s> {
             Stalls::Fail => WriteOptions::new().no_stall(),
             Stalls::Wait => WriteOptions::new(),
         };
-        let seqno = self.store.database().write_with(batch, options)?;
+        let written = self.store.database().write_with(batch, options);
+        if batch.encoded_bytes() > KEPT_BATCH_BYTES {
+            *batch = self.store.database().batch();
+        }
+        let seqno = written?;
         self.store.note_written(seqno);
         if let Some(swapped) = self.swapped.take() {
             *self.store.databases.write() = swapped;
