@@ -1,6 +1,7 @@
 //! Load at a fixed rate: GET and SET by turns from some clients, and how long the replies took.
 //!
-//! `cargo run --release -p esker-redis-testkit --example paced_load -- PORT RATE SECONDS [CLIENTS [KEYS [VALUE_BYTES]]]`
+//! `paced_load PORT RATE SECONDS [CLIENTS [KEYS [VALUE_BYTES]]]`, built by
+//! `cargo build --release -p esker-redis-testkit --example paced_load`.
 //!
 //! Each client has a schedule of its own. A request that is late because the reply before it was late counts
 //! from its due time, so a pause of the server is counted as often as it would have been noticed. One line is
