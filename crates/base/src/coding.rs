@@ -181,4 +181,43 @@ mod tests {
         assert_eq!(reader.u8(), Some(3));
         assert!(reader.is_empty() && reader.u8().is_none());
     }
+
+    /// What a field takes is exactly its own length: each is followed by another one.
+    #[test]
+    fn fields_of_every_kind_follow_each_other() {
+        let mut bytes = vec![7, 1, 2, 1, 2, 3, 4];
+        bytes.extend_from_slice(&0x0807_0605_0403_0201_u64.to_le_bytes());
+        put_varint(&mut bytes, 300);
+        put_varint(&mut bytes, u64::from(u32::MAX));
+        put_prefixed(&mut bytes, b"name");
+        put_prefixed(&mut bytes, b"");
+        bytes.extend_from_slice(b"taken and the rest");
+        let mut reader = Reader::new(&bytes);
+        assert_eq!((reader.position(), reader.remaining()), (0, bytes.len()));
+        assert_eq!((reader.u8(), reader.u16(), reader.u32()), (Some(7), Some(0x0201), Some(0x0403_0201)));
+        assert_eq!((reader.u64(), reader.position()), (Some(0x0807_0605_0403_0201), 15));
+        assert_eq!((reader.varint(), reader.varint_u32()), (Some(300), Some(u32::MAX)));
+        assert_eq!((reader.position(), reader.remaining()), (22, bytes.len() - 22));
+        assert_eq!(reader.prefixed(), Some(b"name".as_slice()));
+        assert_eq!(reader.prefixed(), Some(b"".as_slice()));
+        assert_eq!(reader.take(5), Some(b"taken".as_slice()));
+        assert!(!reader.is_empty());
+        assert_eq!(reader.rest(), b" and the rest");
+        assert_eq!((reader.position(), reader.remaining()), (bytes.len(), 0));
+        assert!(reader.is_empty() && reader.rest().is_empty());
+    }
+
+    #[test]
+    fn fields_that_are_too_long_are_refused() {
+        let mut wide = Vec::new();
+        put_varint(&mut wide, u64::from(u32::MAX) + 1);
+        assert_eq!(Reader::new(&wide).varint_u32(), None);
+        assert_eq!(Reader::new(&wide).varint(), Some(1 << 32));
+        assert_eq!(Reader::new(&[3, 1, 2]).prefixed(), None, "a length beyond the end");
+        assert_eq!(Reader::new(&[0x80]).prefixed(), None, "a length that is cut off");
+        let mut reader = Reader::new(&[1]);
+        assert_eq!(reader.take(usize::MAX), None);
+        assert_eq!((reader.u16(), reader.u32(), reader.u64()), (None, None, None));
+        assert_eq!((reader.u8(), reader.take(usize::MAX)), (Some(1), None));
+    }
 }

@@ -11,7 +11,7 @@
 //! ```
 
 use esker_base::checksum::{StreamHash, xxh3_64};
-use esker_base::coding::{Reader, put_varint};
+use esker_base::coding::{Reader, put_varint, varint_len};
 use esker_base::limits::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use esker_base::planted;
 use esker_codec::{Codec, DecodeError as CodecError};
@@ -19,7 +19,8 @@ use esker_codec::{Codec, DecodeError as CodecError};
 /// Bytes of the checksum in front.
 pub(crate) const CHECKSUM_BYTES: usize = 8;
 /// The longest head of a record: checksum, codec and lengths, from which the length of the record follows.
-pub(crate) const MAX_HEAD_BYTES: usize = CHECKSUM_BYTES + 1 + 3 * 5;
+pub(crate) const MAX_HEAD_BYTES: usize =
+    CHECKSUM_BYTES + 1 + varint_len(MAX_KEY_LEN as u64) + 2 * varint_len(MAX_VALUE_LEN as u64);
 
 /// A record, borrowed from its bytes; not decompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +201,18 @@ mod tests {
                 assert!(Record::decode(&changed).is_err(), "bit {bit} of byte {at}");
             }
         }
+    }
+
+    /// A reader that reads so many bytes first knows the length of every record.
+    #[test]
+    fn the_longest_head_tells_the_length_and_no_byte_is_too_many() {
+        let mut head = vec![0; CHECKSUM_BYTES + 1];
+        for len in [MAX_KEY_LEN, MAX_VALUE_LEN, MAX_VALUE_LEN] {
+            put_varint(&mut head, len as u64);
+        }
+        assert_eq!(head.len(), MAX_HEAD_BYTES);
+        assert_eq!(length_of(&head), Some(MAX_HEAD_BYTES + MAX_KEY_LEN + MAX_VALUE_LEN));
+        assert_eq!(length_of(&head[..MAX_HEAD_BYTES - 1]), None);
     }
 
     /// A checksum says nothing about lengths that contradict each other.

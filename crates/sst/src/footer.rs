@@ -323,6 +323,35 @@ mod tests {
     }
 
     #[test]
+    fn every_understood_section_has_a_name_of_its_own() {
+        let understood = (0..=u16::MAX).map(SectionKind).filter(|kind| kind.is_understood());
+        let mut names: Vec<&str> = understood.map(SectionKind::name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!((names.len(), names.contains(&"unknown")), (count, false), "{names:?}");
+        assert_eq!((SectionKind::FILTER.name(), SectionKind(77).name()), ("filter", "unknown"));
+    }
+
+    /// A checksum says nothing about places that no writer chooses.
+    #[test]
+    fn sections_among_the_blocks_or_behind_the_directory_are_refused() {
+        let (mut footer, _) = sample();
+        let mut place = |offset: u64, len: u64| {
+            let section = Section { kind: SectionKind::INDEX, is_optional: false, offset, len, checksum: 0 };
+            let mut directory = Vec::new();
+            section.encode(&mut directory);
+            footer.directory_checksum = placed_checksum(footer.uid, footer.directory_offset, &directory);
+            footer.sections(&directory).map(|sections| sections[0].offset)
+        };
+        let (first, end) = (100, 110);
+        assert_eq!((place(first, end - first), place(end, 0)), (Ok(first), Ok(end)));
+        for (offset, len) in [(first - 1, 1), (0, 0), (first, end - first + 1), (end, 1), (first, u64::MAX)] {
+            assert!(matches!(place(offset, len), Err(DecodeError::Damaged(_))), "{len} bytes at {offset}");
+        }
+    }
+
+    #[test]
     fn a_newer_format_is_unsupported() {
         let (footer, _) = sample();
         let mut bytes = footer.encode();

@@ -238,6 +238,41 @@ mod tests {
         assert_eq!(TableProperties::decode(&properties.encode()), Ok(properties));
     }
 
+    /// A field that the encoder writes and the decoder does not know would be carried on as an unknown one.
+    #[test]
+    fn every_field_comes_back_in_its_own_place() {
+        let properties = TableProperties {
+            entries: 1,
+            tombstones: 2,
+            raw_key_bytes: 3,
+            raw_value_bytes: 4,
+            min_key: b"a".to_vec(),
+            max_key: b"z".to_vec(),
+            min_seqno: SeqNo::new(5),
+            max_seqno: SeqNo::new(6),
+            block_size_bytes: 7,
+            blocks: 8,
+            layout: "layout".to_owned(),
+            restart_interval: 9,
+            hash_slots_percent: 10,
+            level: 11,
+            filter: "filter".to_owned(),
+            codec: "codec".to_owned(),
+            created_ms: 12,
+            uid: TableUid(13),
+            keyspace: KeyspaceId(14),
+            db_uuid: *b"0123456789abcdef",
+            single_version: true,
+            data_bytes: 15,
+            uncompressed_bytes: 16,
+            keys: 17,
+            range_tombstones: 18,
+            expiring: Expiring { entries: 19, earliest_ms: 20, latest_ms: 21 },
+            unknown: Vec::new(),
+        };
+        assert_eq!(TableProperties::decode(&properties.encode()), Ok(properties));
+    }
+
     #[test]
     fn damaged_sections_never_panic() {
         let good = sample().encode();

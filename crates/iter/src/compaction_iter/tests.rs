@@ -324,6 +324,52 @@ fn operands_are_merged_where_the_history_allows_it() {
     assert!(exhaust_sorts(3, &all, true, &operators()) > 100_000);
 }
 
+/// An operand that no reader sees any more goes with its number if nothing else needs that it stays.
+#[test]
+fn an_operand_expired_for_all_readers_goes_even_if_it_is_alone() {
+    let operator = MergeOperator::append(b"");
+    for (boundaries, gone) in [(vec![], 1), (vec![1], 1), (vec![0], 0)] {
+        let inputs = [EntrySort::ExpiredOperand.entry(1)];
+        let boundaries =
+            Boundaries::new(boundaries.into_iter().map(SeqNo::new), SeqNo::new(2)).reading_since(10);
+        let merger = Arc::new(OperandMerger::new(operator.clone(), "k".into()));
+        let mut iter = CompactionIter::new(SliceCursor::new(&inputs), boundaries, |_, _| true)
+            .operand_merger(Some(merger));
+        iter.seek_to_first().unwrap();
+        let (kept, stats) = collect(&mut iter).unwrap();
+        assert_eq!((kept.len(), stats.expired), (1 - gone, gone as u64));
+    }
+}
+
+/// Only a range tombstone over the key ends the history of its operands: with another one among the inputs,
+/// what lies outside of them still counts.
+#[test]
+fn operands_beside_a_range_tombstone_keep_what_is_below_them() {
+    use crate::range_del::RangeTombstone;
+    let operator = MergeOperator::append(b"");
+    let inputs = [entry(b"k", 5, ValueKind::Merge), entry(b"k", 4, ValueKind::Merge)];
+    for (start, end, seqno, ends_history) in
+        [(b"a", b"b", 1, false), (b"x", b"z", 1, false), (b"k", b"l", 6, true), (b"k", b"l", 3, true)]
+    {
+        let boundaries = Boundaries::new([], SeqNo::new(9));
+        let delete = RangeTombstone { start, end: Some(end), seqno: SeqNo::new(seqno) };
+        let deletes = InputRangeDels::new([delete], &boundaries, |_, _, _| true);
+        let merger = Arc::new(OperandMerger::new(operator.clone(), "k".into()));
+        let mut iter = CompactionIter::new(SliceCursor::new(&inputs), boundaries, |_, _| true)
+            .under(deletes)
+            .operand_merger(Some(merger));
+        iter.seek_to_first().unwrap();
+        let (kept, _) = collect(&mut iter).unwrap();
+        let kinds: Vec<_> = kept.iter().map(|version| version.tag.kind()).collect();
+        let expected = match (ends_history, seqno > 5) {
+            (true, true) => vec![],
+            (true, false) => vec![Some(ValueKind::Put)],
+            (false, _) => vec![Some(ValueKind::Merge)],
+        };
+        assert_eq!(kinds, expected, "a range tombstone over {start:?} up to {end:?} at {seqno}");
+    }
+}
+
 #[test]
 fn unknown_kinds_are_kept_with_everything_below() {
     use ValueKind::{Delete, Merge, Put, RangeDelete};
