@@ -254,3 +254,28 @@ fn now_ms(store: &Store) -> u64 {
     let since = store.database().now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_millis() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::disallowed_methods, reason = "a directory of the test's own")]
+
+    use super::*;
+
+    #[test]
+    fn the_batch_of_a_large_write_is_freed_when_it_is_written() -> Result<()> {
+        let name = format!("esker-large-batch-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let store = Store::open(esker::Database::open(&directory)?, 1)?;
+        let mut txn = Txn::new(&store, Interest::default());
+        for value_bytes in [KEPT_BATCH_BYTES / 2, KEPT_BATCH_BYTES + 1] {
+            txn.changes.set(&store, Space::Elements, b"key", Some(&vec![b'v'; value_bytes]))?;
+            txn.commit(Stalls::Wait)?;
+            let is_kept = txn.batch.encoded_bytes() > value_bytes;
+            assert_eq!(is_kept, value_bytes < KEPT_BATCH_BYTES, "{value_bytes} bytes");
+        }
+        drop(txn);
+        drop(store);
+        std::fs::remove_dir_all(&directory).ok();
+        Ok(())
+    }
+}
