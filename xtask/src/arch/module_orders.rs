@@ -35,8 +35,8 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     tree(
         "esker-env",
-        "clock control_group host c_heap host_pressure memory memory_ledger fork fs fs_wrapper aligned counting deferred_syncs \
-        huge_page_heap off_heap_slice \
+        "clock control_group host c_heap host_pressure memory memory_ledger fork fs fs_wrapper aligned counting \
+        deferred_syncs huge_page_heap off_heap_slice \
         off_heap_list published random fault rate_limiter slabs std_fs env fork_join reads \
         timed_file",
     ),
