@@ -18,6 +18,7 @@ mod bench;
 mod cores;
 mod data;
 mod engine;
+mod memory_group;
 mod process;
 mod record;
 mod report;
@@ -63,10 +64,7 @@ fn main() -> ExitCode {
 
 fn execute(command: Command) -> engine::Result<()> {
     match command {
-        Command::Run(settings) => match bench::Bench::new(settings)?.run()? {
-            0 => Ok(()),
-            errors => Err(format!("{errors} wrong results: what was measured is void").into()),
-        },
+        Command::Run(settings) => run(settings),
         Command::RunKilled(settings) => bench::Bench::new(settings)?.write_and_be_killed(),
         Command::Suite(settings) => suite::run(&settings),
         Command::Report(settings) => report::run(&settings),
@@ -82,5 +80,15 @@ fn execute(command: Command) -> engine::Result<()> {
             }
             Ok(())
         }
+    }
+}
+
+/// Runs one engine, within a memory group if the settings limit memory.
+fn run(settings: settings::RunSettings) -> engine::Result<()> {
+    let limit_bytes = settings.memory_limit_mib << 20;
+    let _group = if limit_bytes > 0 { Some(memory_group::MemoryGroup::enter(limit_bytes)?) } else { None };
+    match bench::Bench::new(settings)?.run()? {
+        0 => Ok(()),
+        errors => Err(format!("{errors} wrong results: what was measured is void").into()),
     }
 }

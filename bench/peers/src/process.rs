@@ -142,6 +142,30 @@ pub(crate) fn disk_bytes(directory: &Path) -> u64 {
     entries.flatten().map(bytes_of).sum()
 }
 
+/// Writes the files of a directory to the device, and has the kernel drop their pages from its cache. Pages that
+/// a process has mapped stay.
+///
+/// # Errors
+/// If a file cannot be opened or synced, or the kernel refuses.
+pub(crate) fn drop_cached_pages(directory: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            drop_cached_pages(&path)?;
+            continue;
+        }
+        let file = File::open(&path)?;
+        // Only clean pages are dropped.
+        file.sync_all()?;
+        // SAFETY: a call without pointers, on the descriptor of an open file.
+        let error = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+        if error != 0 {
+            return Err(std::io::Error::from_raw_os_error(error));
+        }
+    }
+    Ok(())
+}
+
 /// The machine and its software, for readers of the results.
 pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -204,7 +228,8 @@ impl Drop for AnonymousPeak {
 
 #[cfg(test)]
 mod tests {
-    use super::{AnonymousPeak, Usage, disk_bytes, written_sectors};
+    use super::{AnonymousPeak, Usage, disk_bytes, drop_cached_pages, written_sectors};
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn a_peak_is_seen_after_it_has_passed() {
@@ -233,6 +258,42 @@ mod tests {
         assert_eq!(written_sectors(table, 254, 0), Some(3000));
         assert_eq!(written_sectors(table, 254, 16), Some(77));
         assert_eq!(written_sectors(table, 8, 0), None);
+    }
+
+    /// Whether the first byte of a file is in the page cache; `None` where the file system cannot tell.
+    fn is_cached(path: &std::path::Path) -> Option<bool> {
+        let file = std::fs::File::open(path).unwrap();
+        let mut byte = 0u8;
+        let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        // SAFETY: one part, of a byte that lives as long as the call takes.
+        let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const part, 1, 0, libc::RWF_NOWAIT) };
+        match (read, std::io::Error::last_os_error().raw_os_error()) {
+            (1, _) => Some(true),
+            (_, Some(libc::EAGAIN)) => Some(false),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn dropped_pages_are_read_from_the_device_again() {
+        let directory = std::env::temp_dir().join(format!("peers-pages-{}", std::process::id()));
+        let file = directory.join("below/file");
+        std::fs::create_dir_all(directory.join("below")).unwrap();
+        std::fs::write(&file, vec![1; 10_000]).unwrap();
+        let before = is_cached(&file);
+        drop_cached_pages(&directory).unwrap();
+        let after = is_cached(&file);
+        let content = std::fs::read(&file).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(content, [1; 10_000]);
+        // A file system in memory has nowhere to read them from.
+        if before == Some(true) && !is_in_memory(&std::env::temp_dir()) {
+            assert_eq!(after, Some(false));
+        }
+    }
+
+    fn is_in_memory(directory: &std::path::Path) -> bool {
+        super::device_written_bytes(directory).is_none()
     }
 
     #[test]

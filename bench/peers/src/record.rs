@@ -41,6 +41,8 @@ pub(crate) struct Record {
     pub(crate) cache_bytes: u64,
     /// Bytes of memtable that engines were given.
     pub(crate) memtable_bytes: u64,
+    /// Bytes of memory that the run had, page cache included; 0 without a limit.
+    pub(crate) memory_limit_bytes: u64,
     /// Whether writes survive a power cut (else the end of the process).
     pub(crate) is_power: bool,
     /// The store keeps less of what it acknowledged than the others do here.

@@ -46,6 +46,14 @@ pub(crate) struct RunSettings {
     /// are appended and read, and the oldest deleted.
     #[arg(long)]
     pub(crate) log: bool,
+    /// The fill that others use is in ascending order, and the only one: for stores that cannot write so much
+    /// in random order.
+    #[arg(long)]
+    pub(crate) ascending: bool,
+    /// MiB of memory for the process and the page cache of its files, by a memory group of the kernel; needs
+    /// root. Before reads the store is closed, its files leave the page cache, and it is opened. 0: no limit.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) memory_limit_mib: u64,
     /// MiB of cache.
     #[arg(long, default_value_t = 1024)]
     pub(crate) cache_mib: u64,
@@ -94,6 +102,9 @@ pub(crate) struct RunSettings {
     /// Keep the data.
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Read the data that an equal run kept, instead of filling; they are kept again.
+    #[arg(long)]
+    pub(crate) existing: bool,
 }
 
 /// Most records: their numbers are kept in 32 bits.

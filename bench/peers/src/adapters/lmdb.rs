@@ -29,6 +29,11 @@ pub(super) fn open_write_map(directory: &Path, settings: &EngineSettings) -> Res
     open_with(directory, settings, EnvFlags::WRITE_MAP)
 }
 
+/// Without readahead, which its documentation advises where the data do not fit memory.
+pub(super) fn open_no_readahead(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+    open_with(directory, settings, EnvFlags::NO_READ_AHEAD)
+}
+
 fn open_with(directory: &Path, settings: &EngineSettings, more: EnvFlags) -> Result<Box<dyn Engine>> {
     // Address space only: for half-full pages, those of transactions in flight, and a minimum.
     let map_bytes = (settings.expected_bytes * 8 + (1 << 30)).next_multiple_of(1 << 20);

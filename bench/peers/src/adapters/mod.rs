@@ -79,6 +79,7 @@ pub(crate) const ORDER: &[&str] = &[
     "sled",
     "lmdb",
     "lmdb+writemap",
+    "lmdb+no-readahead",
     "redb",
     "wiredtiger",
     "skiplist",
@@ -92,6 +93,18 @@ pub(crate) const ORDER: &[&str] = &[
 /// Workloads of point reads.
 #[cfg(any(feature = "esker", feature = "fjall", feature = "rocksdb", feature = "speedb"))]
 const GETS: &[&str] = &["get_uniform", "get_zipf", "get_absent", "multi_get_32", "ycsb_c"];
+/// Workloads that touch pages in random order.
+#[cfg(feature = "lmdb")]
+const RANDOM_ACCESS: &[&str] = &[
+    "get_uniform",
+    "get_zipf",
+    "get_absent",
+    "multi_get_32",
+    "seek_10",
+    "seek_100",
+    "overwrite",
+    "get_beside_puts",
+];
 /// Workloads of scans.
 #[cfg(feature = "surrealkv")]
 const SCANS: &[&str] = &["scan_forward", "scan_backward", "seek_100"];
@@ -174,6 +187,14 @@ pub(crate) const ADAPTERS: &[Adapter] = &[
         "lmdb",
         WRITES,
         lmdb::open_write_map,
+    ),
+    #[cfg(feature = "lmdb")]
+    variant(
+        "lmdb+no-readahead",
+        "`MDB_NORDAHEAD`: a page that is missing is read without its neighbours",
+        "lmdb",
+        RANDOM_ACCESS,
+        lmdb::open_no_readahead,
     ),
     #[cfg(feature = "redb")]
     store("redb", "copy-on-write B-tree in Rust", redb::open),

@@ -4,7 +4,8 @@
 //! Both libraries export the same names, so a binary has one of them, and this module is that one's.
 //!
 //! LZ4 from the third level on and on the last, full Bloom filters, the HyperClock cache; the rest at its
-//! defaults. A multi-get is its batched one.
+//! defaults. A multi-get is its batched one, whose reads of a file overlap by `io_uring`, which the crate
+//! switches on.
 
 use crate::engine::{
     Abilities, BACKGROUND_THREADS, BLOCK_BYTES, Batch, Engine, EngineSettings, FILTER_BITS_PER_KEY, Result,

@@ -11,7 +11,7 @@ use crate::record::Record;
 use hdrhistogram::Histogram;
 use std::ops::Range;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Least timed operations of a workload that is not cut short; about twice as many at most. Enough for a
@@ -82,6 +82,9 @@ pub(super) struct Workload<'a> {
 /// Runs the operation of a number, and tallies its results.
 pub(super) type Operation<'a> = dyn Fn(&mut dyn Session, u64, &mut Tally) -> Result<()> + Sync + 'a;
 
+/// What another thread does until it is told to stop, beside a workload.
+pub(super) type Beside<'a> = dyn Fn(&AtomicBool) -> Result<()> + Sync + 'a;
+
 /// Results of one thread.
 struct Share {
     operations: u64,
@@ -99,24 +102,22 @@ impl Bench {
     /// Runs a workload and waits until its background work has ended. The record is complete except for a
     /// note.
     pub(super) fn drive(&self, engine: &dyn Engine, workload: &Workload<'_>) -> Result<Record> {
+        self.drive_beside(engine, workload, None)
+    }
+
+    /// The same beside another thread. Then each operation is timed, because what the other disturbs are few.
+    pub(super) fn drive_beside(
+        &self,
+        engine: &dyn Engine,
+        workload: &Workload<'_>,
+        beside: Option<&Beside<'_>>,
+    ) -> Result<Record> {
         let core_round_trip_ns = || if workload.threads > 1 { cores::round_trip_ns() } else { 0.0 };
         let round_trip_before_ns = core_round_trip_ns();
         let device_before = process::device_written_bytes(&self.home);
         let peak = AnonymousPeak::start();
         let before = Usage::now();
-        let barrier = Barrier::new(workload.threads);
-        let work = Work::of(workload);
-        let shares: Vec<Result<Share>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..workload.threads)
-                .map(|_| {
-                    let (work, barrier) = (&work, &barrier);
-                    scope.spawn(move || run_share(engine, workload, work, barrier))
-                })
-                .collect();
-            let panicked = |_| Err("a thread of the workload panicked".into());
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
-        });
-        let shares = shares.into_iter().collect::<Result<Vec<Share>>>()?;
+        let shares = run_shares(engine, workload, beside)?;
         let mut record = self.record(workload.name, workload.threads);
         let abilities = engine.abilities();
         record.is_weaker = abilities.persists && !abilities.survives_exit;
@@ -159,12 +160,51 @@ impl Bench {
     }
 }
 
-/// One thread's part of the operations.
-fn run_share(engine: &dyn Engine, workload: &Workload<'_>, work: &Work, barrier: &Barrier) -> Result<Share> {
+/// Runs the operations on their threads, and what is beside them until the last of them ends.
+fn run_shares(
+    engine: &dyn Engine,
+    workload: &Workload<'_>,
+    beside: Option<&Beside<'_>>,
+) -> Result<Vec<Share>> {
+    let timed_every = match beside {
+        Some(_) => 1,
+        None => 1u64 << (workload.operations / TIMED_OPERATIONS).max(1).ilog2(),
+    };
+    let barrier = Barrier::new(workload.threads);
+    let work = Work::of(workload);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let is_over = &is_over;
+        let other = beside.map(|beside| scope.spawn(move || beside(is_over)));
+        let threads: Vec<_> = (0..workload.threads)
+            .map(|_| {
+                let (work, barrier) = (&work, &barrier);
+                scope.spawn(move || run_share(engine, workload, work, barrier, timed_every))
+            })
+            .collect();
+        let shares: Vec<Result<Share>> =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect();
+        is_over.store(true, Ordering::Relaxed);
+        other.map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| panicked()))?;
+        shares.into_iter().collect()
+    })
+}
+
+fn panicked<T>() -> Result<T> {
+    Err("a thread of the workload panicked".into())
+}
+
+/// One thread's part of the operations, of which one in `timed_every` is timed, a power of two.
+fn run_share(
+    engine: &dyn Engine,
+    workload: &Workload<'_>,
+    work: &Work,
+    barrier: &Barrier,
+    timed_every: u64,
+) -> Result<Share> {
     let session = engine.session();
     let mut latencies_ns = latencies()?;
     let mut tally = Tally::default();
-    let timed_every = 1u64 << (workload.operations / TIMED_OPERATIONS).max(1).ilog2();
     let most = Duration::from_secs_f64(workload.max_seconds);
     // Only after the barrier: a thread that returned before it would block the others.
     barrier.wait();

@@ -47,8 +47,11 @@ impl Bench {
     /// The fill whose data all later workloads use.
     pub(super) fn main_fill(&mut self) -> Result<Box<dyn Engine>> {
         let threads = self.settings.threads[0];
-        let (name, order) =
-            if self.settings.log { ("fill_seq", Order::Ascending) } else { ("fill_random", Order::Random) };
+        let (name, order) = if self.is_filled_in_order() {
+            ("fill_seq", Order::Ascending)
+        } else {
+            ("fill_random", Order::Random)
+        };
         let (engine, mut record) = self.fill(name, order, threads)?;
         if record.is_cut_short {
             self.complete(engine.as_ref(), &record, order)?;

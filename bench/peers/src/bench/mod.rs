@@ -6,6 +6,7 @@
 //! after which the whole content is counted. Records that are a log are filled in ascending order, and what
 //! comes after the scans is appending and deleting at its ends. Every answer is checked while it is measured.
 
+mod beside;
 mod drive;
 mod fill;
 mod logs;
@@ -31,6 +32,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 const MAX_WARM_SECONDS_PER_GIB: f64 = 16.0;
 /// Least cache size for these seconds, so that small caches are warm on slow stores as well.
 const LEAST_WARM_MIB: u64 = 256;
+/// Most of these seconds where memory is limited: a read that misses waits for the device, for 100 us or more.
+const MAX_LIMITED_WARM_SECONDS: f64 = 60.0;
 /// Gets for each block that the cache can hold: where the records are twice as large as the cache, they touch
 /// 1.26 times as many blocks as it holds, and more where the records are larger.
 const WARM_GETS_PER_BLOCK: u64 = 2;
@@ -84,16 +87,19 @@ impl Bench {
     pub(crate) fn run(&mut self) -> Result<u64> {
         let start = Instant::now();
         let anonymous_mib = process::anonymous_mib();
-        if !self.settings.log {
+        if !self.settings.existing && !self.is_filled_in_order() {
             self.separate_fills()?;
         }
-        let mut engine = self.main_fill()?;
+        let mut engine = if self.settings.existing { self.open_existing()? } else { self.main_fill()? };
         let abilities = engine.abilities();
         if let Some(record) = self.copy_all(engine.as_ref())? {
             self.emit(record)?;
         }
         if abilities.persists {
-            self.compaction(engine.as_mut())?;
+            if !self.settings.existing {
+                self.compaction(engine.as_mut())?;
+            }
+            engine = self.drop_caches(engine)?;
         }
         let mut live = self.settings.records;
         if abilities.reads {
@@ -109,6 +115,7 @@ impl Bench {
                 self.mixed(engine.as_mut())?;
             }
             self.overwrites(engine.as_ref())?;
+            self.gets_beside_puts(engine.as_ref())?;
         }
         let note = format!("{anonymous_mib:.0} MiB of it at the start of the program");
         self.emit_value("memory_end", process::anonymous_mib(), "MiB", &note)?;
@@ -148,6 +155,22 @@ impl Bench {
         self.emit_value("disk_after_compaction", megabytes(process::disk_bytes(&self.home)), "MB", "")
     }
 
+    /// In a run with limited memory, closes the store, has the kernel forget its files' pages, and opens it: what
+    /// is read next comes from the device, whatever the fill left in memory.
+    fn drop_caches(&self, engine: Box<dyn Engine>) -> Result<Box<dyn Engine>> {
+        if self.settings.memory_limit_mib == 0 {
+            return Ok(engine);
+        }
+        engine.close()?;
+        process::drop_cached_pages(&self.home)?;
+        self.open(Durability::Process)
+    }
+
+    /// Whether the fill that others use is ascending, and there is no other.
+    fn is_filled_in_order(&self) -> bool {
+        self.settings.log || self.settings.ascending
+    }
+
     /// Whether a workload is selected, and meant for this engine.
     fn selects(&self, workload: &str) -> bool {
         self.settings.selects(workload) && self.adapter.takes_part(workload)
@@ -166,8 +189,20 @@ impl Bench {
         Ok(engine)
     }
 
+    /// The store that an earlier run kept.
+    fn open_existing(&mut self) -> Result<Box<dyn Engine>> {
+        if !self.home.is_dir() {
+            return Err(
+                format!("{} is missing: --existing reads what --keep left", self.home.display()).into()
+            );
+        }
+        let engine = self.open(Durability::Process)?;
+        self.version = engine.version();
+        Ok(engine)
+    }
+
     fn remove_home(&self) -> Result<()> {
-        if self.settings.keep { Ok(()) } else { self.remove_directory() }
+        if self.settings.keep || self.settings.existing { Ok(()) } else { self.remove_directory() }
     }
 
     fn remove_directory(&self) -> Result<()> {
@@ -217,6 +252,7 @@ impl Bench {
             value_bytes: self.mean_bytes.1,
             cache_bytes: settings.cache_mib << 20,
             memtable_bytes: settings.memtable_mib << 20,
+            memory_limit_bytes: settings.memory_limit_mib << 20,
             ..Record::default()
         }
     }

@@ -1,7 +1,9 @@
 //! Gets, alone and many at a time.
 
 use super::drive::{Tally, Workload};
-use super::{Bench, Choice, LEAST_WARM_MIB, MAX_WARM_SECONDS_PER_GIB, WARM_GETS_PER_BLOCK};
+use super::{
+    Bench, Choice, LEAST_WARM_MIB, MAX_LIMITED_WARM_SECONDS, MAX_WARM_SECONDS_PER_GIB, WARM_GETS_PER_BLOCK,
+};
 use crate::data::{KEY_BUFFER_BYTES, Random};
 use crate::engine::{BLOCK_BYTES, Engine, Result, Session};
 use std::time::Instant;
@@ -27,7 +29,11 @@ impl Bench {
         let cache_mib = self.settings.cache_mib;
         let blocks = (cache_mib << 20) / BLOCK_BYTES as u64;
         let gets = self.settings.operations.max(WARM_GETS_PER_BLOCK * blocks);
-        let max_seconds = MAX_WARM_SECONDS_PER_GIB * cache_mib.max(LEAST_WARM_MIB) as f64 / 1024.0;
+        let max_seconds = if self.settings.memory_limit_mib > 0 {
+            MAX_LIMITED_WARM_SECONDS
+        } else {
+            MAX_WARM_SECONDS_PER_GIB * cache_mib.max(LEAST_WARM_MIB) as f64 / 1024.0
+        };
         let start = Instant::now();
         for number in 0..gets {
             let record = random.below(self.settings.records);

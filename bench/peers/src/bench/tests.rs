@@ -121,6 +121,58 @@ fn faults_are_seen_in_the_workloads_of_a_log() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
+/// The last versions of what was put beside the gets are looked for, and each get is checked.
+#[test]
+fn faults_are_seen_in_gets_beside_puts() {
+    let directory = directory("beside");
+    for fault in [Fault::Nothing, Fault::OverwriteIsLost, Fault::GetFindsNothing, Fault::GetFindsAnother] {
+        let mut settings = settings(&directory, "btreemap");
+        // A tenth of a second or more, in which 2,000 puts are due; one in 97 is lost.
+        (settings.only, settings.operations) = (vec!["get_beside_puts".to_owned()], 200_000);
+        settings.max_seconds = 1.0;
+        let out = directory.join(format!("{fault:?}"));
+        settings.out = Some(out.clone());
+        let (_, adapter) = FAULTS.iter().find(|(kind, _)| *kind == fault).unwrap();
+        run(settings, adapter).unwrap();
+        let records = Record::read(&out).unwrap();
+        let record = records.iter().find(|record| record.workload == "get_beside_puts").unwrap();
+        assert_eq!(record.errors > 0, fault != Fault::Nothing, "{fault:?}: {} errors", record.errors);
+        assert!(record.note.starts_with("beside ") && record.samples == record.count, "{}", record.note);
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// As `beyond-memory` does, but for the limit, which needs root: one fill, in order.
+#[test]
+fn data_filled_in_order_are_kept_and_read_again() {
+    let directory = directory("existing");
+    for adapter in adapters::ADAPTERS.iter().filter(|adapter| ["esker", "lmdb"].contains(&adapter.name)) {
+        let workloads_of = |change: fn(&mut RunSettings)| {
+            let mut settings = settings(&directory, adapter.name);
+            let out = directory.join("workloads");
+            (settings.out, settings.ascending) = (Some(out.clone()), true);
+            settings.only = ["fill_", "disk", "get_uniform", "scan_forward_first"].map(str::to_owned).into();
+            SHAPES[2].1(&mut settings);
+            change(&mut settings);
+            assert_eq!(run(settings, adapter).unwrap(), 0, "{}", adapter.name);
+            let workloads: Vec<String> =
+                Record::read(&out).unwrap().into_iter().map(|record| record.workload).collect();
+            std::fs::remove_file(out).unwrap();
+            workloads
+        };
+        let filled = workloads_of(|settings| settings.keep = true);
+        assert_eq!(filled.iter().filter(|name| name.starts_with("fill_")).collect::<Vec<_>>(), ["fill_seq"]);
+        let read = workloads_of(|settings| settings.existing = true);
+        assert!(read.iter().any(|name| name == "scan_forward_first"), "{read:?}");
+        assert!(!read.iter().any(|name| name.starts_with("fill_") || name == "compaction"), "{read:?}");
+    }
+    let mut settings = settings(&directory.join("elsewhere"), "btreemap");
+    settings.existing = true;
+    let error = Bench::new(settings).unwrap().run().unwrap_err().to_string();
+    assert!(error.contains("--keep"), "{error}");
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
 #[test]
 fn every_engine_answers_correctly_in_every_shape() {
     let directory = directory("shapes");

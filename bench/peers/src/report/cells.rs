@@ -32,6 +32,7 @@ const WORKLOADS: &[&str] = &[
     "scan_forward_first",
     "scan_forward",
     "scan_backward",
+    "get_beside_puts",
     "mixed",
     "ycsb_a",
     "ycsb_b",

@@ -141,11 +141,12 @@ fn configuration(text: &mut String, name: &str, records: &[Record]) {
     let rounds: BTreeSet<u32> = records.iter().map(|record| record.round).collect();
     let _ = writeln!(
         text,
-        "\n## {name}: {} records of {} bytes, {} MiB of cache, {} MiB of memtable; {} rounds\n",
+        "\n## {name}: {} records of {} bytes, {} MiB of cache, {} MiB of memtable{}; {} rounds\n",
         first.records,
         lengths(first),
         first.cache_bytes >> 20,
         first.memtable_bytes >> 20,
+        limit(first),
         rounds.len()
     );
     let versions: BTreeSet<String> =
@@ -169,6 +170,14 @@ fn configuration(text: &mut String, name: &str, records: &[Record]) {
         let _ = writeln!(text, "### {title}\n\n{}", markdown::all_rounds(&round_trips));
     }
     notes(text, records);
+}
+
+/// The limit of memory, where there is one.
+fn limit(record: &Record) -> String {
+    match record.memory_limit_bytes >> 20 {
+        0 => String::new(),
+        mib => format!(", {mib} MiB of memory with the page cache"),
+    }
 }
 
 /// Bytes of keys and values, with their forms where these are means.

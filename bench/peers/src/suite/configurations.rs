@@ -12,6 +12,10 @@ pub(crate) struct Configuration {
     pub(super) values: ValueForm,
     /// The records are a log.
     pub(super) is_log: bool,
+    /// The fill that others use is in ascending order, and the only one.
+    pub(super) is_ascending: bool,
+    /// MiB of memory of the whole run, page cache included; 0 for no limit.
+    pub(super) memory_limit_mib: u64,
     pub(super) key_bytes: usize,
     pub(super) value_bytes: usize,
     /// Bits of the gaps between keys.
@@ -74,11 +78,36 @@ const FULL: Length = Length {
 const LONG: Length =
     Length { max_fill_seconds: 600.0, max_settle_seconds: 120.0, timeout_seconds: 4 * 3_600, ..FULL };
 
+/// Data of which a tenth fits memory: most reads wait for the device.
+const BEYOND_MEMORY: Length = Length {
+    operations: 2_000_000,
+    scans: 20_000,
+    max_seconds: 30.0,
+    max_fill_seconds: 600.0,
+    max_settle_seconds: 120.0,
+    timeout_seconds: 3_600,
+    ..FULL
+};
+
 /// Records for each MiB of memtable in configurations that grow.
 const GROWTH_MEMTABLE_RECORDS: u64 = 100_000_000 / 16;
 
 /// Workloads that show how a store grows: filling, gets, ranges of 100, mixed, opening.
 const GROWTH: &[&str] = &["fill_random", "get_uniform", "seek_100", "mixed", "reopen"];
+/// Reads, overwriting, and gets beside puts.
+const READS_AND_OVERWRITES: &[&str] = &[
+    "fill_seq",
+    "disk_after",
+    "compaction",
+    "get_uniform",
+    "get_zipf",
+    "get_absent",
+    "multi_get_32",
+    "seek_",
+    "scan_forward_first",
+    "overwrite",
+    "get_beside_puts",
+];
 /// Stores that can write 100 million records in the available time, and the limit in memory.
 const LARGE: &[&str] = &["esker", "rocksdb", "fjall", "lmdb", "array"];
 
@@ -90,6 +119,8 @@ const CACHED: Configuration = Configuration {
     keys: KeyForm::Numbered,
     values: ValueForm::Half,
     is_log: false,
+    is_ascending: false,
+    memory_limit_mib: 0,
     key_bytes: 16,
     value_bytes: 100,
     gap_bits: 1,
@@ -209,6 +240,21 @@ pub(crate) const CONFIGURATIONS: &[Configuration] = &[
         values: ValueForm::Json,
         is_log: true,
         ..EIGHTH
+    },
+    Configuration {
+        name: "beyond-memory",
+        about: "21 M records of text keys and JSON values, 10 GiB, in a memory group of 1 GiB (needs root)",
+        records: 21_000_000,
+        keys: KeyForm::Text,
+        values: ValueForm::Json,
+        is_ascending: true,
+        memory_limit_mib: 1_024,
+        cache_mib: 448,
+        memtable_mib: 64,
+        length: BEYOND_MEMORY,
+        only: READS_AND_OVERWRITES,
+        threads: &[1],
+        ..CACHED
     },
     Configuration {
         name: "threads",

@@ -276,6 +276,7 @@ fn command(settings: &SuiteSettings, configuration: &Configuration, program: &Pa
         ("--key-bytes", configuration.key_bytes.to_string()),
         ("--value-bytes", configuration.value_bytes.to_string()),
         ("--gap-bits", configuration.gap_bits.to_string()),
+        ("--memory-limit-mib", configuration.memory_limit_mib.to_string()),
         ("--cache-mib", configuration.cache_mib.to_string()),
         ("--memtable-mib", configuration.memtable_mib.to_string()),
         ("--operations", length.operations.to_string()),
@@ -289,8 +290,10 @@ fn command(settings: &SuiteSettings, configuration: &Configuration, program: &Pa
     ] {
         command.args([name, &value]);
     }
-    if configuration.is_log {
-        command.arg("--log");
+    for (is_set, argument) in [(configuration.is_log, "--log"), (configuration.is_ascending, "--ascending")] {
+        if is_set {
+            command.arg(argument);
+        }
     }
     let own: Vec<&str> = settings.only.iter().map(String::as_str).collect();
     let only = if own.is_empty() { join(configuration.only) } else { join(&own) };
@@ -373,9 +376,10 @@ mod tests {
             settings.check().unwrap();
             assert_eq!(settings.threads, configuration.threads);
             assert_eq!(
-                (settings.keys, settings.values, settings.log),
-                (configuration.keys, configuration.values, configuration.is_log)
+                (settings.keys, settings.values, settings.log, settings.ascending),
+                (configuration.keys, configuration.values, configuration.is_log, configuration.is_ascending)
             );
+            assert_eq!(settings.memory_limit_mib, configuration.memory_limit_mib);
             assert_eq!(run_settings(configuration, &["--threads", "1,2,4"]).threads, [1, 2, 4]);
         }
     }
@@ -394,6 +398,20 @@ mod tests {
             println!("{name}: {record_bytes} bytes, an eighth is {eighth_mib:.1} MiB");
             assert!((eighth_mib - cache_mib).abs() < 0.03 * cache_mib, "{name}: {eighth_mib:.1} MiB");
         }
+    }
+
+    /// As README.md states.
+    #[test]
+    fn beyond_memory_has_ten_times_its_limit_and_half_of_it_as_budget() {
+        let configuration =
+            CONFIGURATIONS.iter().find(|configuration| configuration.name == "beyond-memory").unwrap();
+        let settings = run_settings(configuration, &[]);
+        let data = settings.data();
+        let record_bytes = data.mean_key_bytes(settings.records) + data.mean_value_bytes();
+        let mib = (settings.records * record_bytes as u64) >> 20;
+        println!("{record_bytes} bytes a record, {mib} MiB");
+        assert!(mib >= 10 * settings.memory_limit_mib, "{mib} MiB");
+        assert_eq!(settings.cache_mib + settings.memtable_mib, settings.memory_limit_mib / 2);
     }
 
     #[test]
