@@ -39,6 +39,8 @@ pub(crate) struct EngineSettings {
     pub(crate) durability: Durability,
     /// Bytes of all keys and values, for stores that reserve their space.
     pub(crate) expected_bytes: u64,
+    /// The run is killed beyond a limit of memory.
+    pub(crate) is_memory_limited: bool,
 }
 
 impl EngineSettings {

@@ -176,6 +176,7 @@ impl RunSettings {
             memtable_bytes: self.memtable_mib << 20,
             durability,
             expected_bytes: self.records * record_bytes as u64,
+            is_memory_limited: self.memory_limit_mib > 0,
         }
     }
 

@@ -53,6 +53,7 @@ fn open(fault: Fault) -> Result<Box<dyn Engine>> {
         memtable_bytes: 0,
         durability: crate::engine::Durability::Process,
         expected_bytes: 0,
+        is_memory_limited: false,
     };
     let inner = limits::btree::open(Path::new(""), &settings)?;
     Ok(Box::new(Faulty { inner, fault, operations: AtomicU64::new(0) }))
