@@ -5,7 +5,7 @@
 //! and two segments ahead; merge buffers are fixed; indexes and filters take what the open tables need, and
 //! tables are closed when that is more than three quarters of the rest; the block cache gets the remainder
 //! and is resized whenever that changes. While memtables need little of their share it is lent to the cache
-//! as well (the memory arbiter of the engine).
+//! and to open tables as well (the memory arbiter of the engine).
 //!
 //! A block cache of a fixed size is taken off the budget first, and the same rule divides the rest, all of
 //! whose remainder is then for indexes and filters.
@@ -94,9 +94,14 @@ impl MemoryPlan {
         usize::try_from(self.memtables_bytes / self.wal_segment_bytes).unwrap_or(usize::MAX).max(1)
     }
 
-    /// The limit of indexes and filters of open tables.
+    /// The limit of indexes and filters of open tables that holds at all times.
     pub fn table_metadata_bytes(&self) -> u64 {
-        let others = self.memtables_bytes + self.wal_bytes + self.merge_buffers_bytes();
+        self.table_metadata_bytes_beside(self.memtables_bytes, self.wal_bytes)
+    }
+
+    /// The limit of indexes and filters of open tables while memtables and log have so much memory.
+    pub fn table_metadata_bytes_beside(&self, memtables_bytes: u64, wal_bytes: u64) -> u64 {
+        let others = memtables_bytes + wal_bytes + self.merge_buffers_bytes();
         let rest = self.divided_bytes().saturating_sub(others);
         let (numerator, denominator) = TABLES_SHARE;
         if self.fixed_cache_bytes.is_some() { rest } else { rest / denominator * numerator }

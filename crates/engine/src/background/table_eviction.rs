@@ -12,8 +12,9 @@ use esker_view::tree::{Closed, FileIdentity};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Closes cold tables if too many are open.
+/// Closes cold tables if too many are open, or too large ones for the memory that they may have now.
 pub(crate) fn close_cold_tables(store: &Store) {
+    memory_arbiter::limit_open_tables(store);
     let mut cold = store.files.choose_cold();
     if cold.is_empty() {
         return;

@@ -158,7 +158,7 @@ pub struct OpenTablesMetrics {
     pub max_tables: usize,
     /// Bytes of their indexes and filters.
     pub metadata_bytes: u64,
-    /// Their limit as a share of the memory budget.
+    /// Their limit at present, a share of the memory budget that grows while memtables need little.
     pub max_metadata_bytes: u64,
     /// Files opened.
     pub opened: u64,
@@ -255,7 +255,7 @@ pub(crate) fn metrics(store: &Store) -> Metrics {
         let state = writing.commit.lock();
         (state.batches, state.entries, state.log.bytes())
     });
-    let (open, limit) = (store.files.open_amount(), store.files.limit());
+    let (open, limit) = (store.files.open_amount(), store.files.target());
     let cause = store.writing().err().map(|error| error.to_string());
     Metrics {
         visible_seqno: SeqNo::new(store.visible.load(Ordering::Acquire)),

@@ -357,6 +357,47 @@ fn half_filled_memtables_lend_nothing() {
     }
 }
 
+/// Open tables have their part of what is lent. They give it back when it is recalled, also what a reader of
+/// an old view has seen open.
+#[test]
+fn open_tables_use_lent_memory_and_give_it_back() {
+    // Long keys that differ at their ends, in small blocks: half of the data is index.
+    let long_key = |number: u32| format!("{:0300} {number:06}", 0).into_bytes();
+    let keyspace = KeyspaceOptions::default().table_size(64 << 10).block_size(512);
+    let mut world = World::with(Options::default().memory_budget(SMALL_BUDGET).keyspace_options(keyspace));
+    for number in 0..20_000 {
+        world.db.default_keyspace().put(long_key(number), [7; 100]).expect("a put");
+        world.check();
+    }
+    world.db.compact_all().expect("a compaction");
+    world.settle();
+    let limit_bytes = world.db.store().memory.table_metadata_bytes();
+    let metadata_bytes = |world: &World| world.db.metrics().memory.table_metadata_bytes;
+    let read_all = |world: &World| {
+        for number in (0..20_000).step_by(7) {
+            assert!(world.db.default_keyspace().get(long_key(number)).expect("a get").is_some());
+            world.step();
+        }
+    };
+    let store = world.db.store();
+    offer_and_lend(store, store.writing().expect("it takes writes"));
+    assert!(world.is_lent());
+    read_all(&world);
+    let closed = world.db.metrics().open_tables.closed;
+    read_all(&world);
+    assert_eq!(world.db.metrics().open_tables.closed, closed, "all of them stay open");
+    let lent_bytes = metadata_bytes(&world);
+    assert!(lent_bytes > limit_bytes + limit_bytes / 2, "{lent_bytes} of {limit_bytes}");
+    let cursor = world.db.default_keyspace().cursor().expect("a cursor");
+    world.fill(20);
+    world.settle();
+    assert!(!world.is_lent());
+    let memory = world.db.metrics().memory;
+    assert!(memory.table_metadata_bytes <= limit_bytes, "{memory:?}");
+    assert!(memory.used_bytes() <= memory.budget_bytes, "{memory:?}");
+    drop(cursor);
+}
+
 /// As when the cache is full.
 fn offer_and_lend(store: &Store, writing: &Writing) {
     memory_arbiter::offer_share(store, writing);

@@ -3,7 +3,8 @@
 //! # Targets
 //! Two quantities bound the open tables: their number, because each has a descriptor, and bytes of metadata,
 //! a share of the memory budget. Both are *targets*: a table that is needed is opened whatever the numbers
-//! say, and eviction, a step of the log worker, restores them. By the number of open tables:
+//! say, and eviction, a step of the log worker, restores them. The target of bytes is raised while memtables
+//! lend memory, and lowered when they take it back. By the number of open tables:
 //!
 //! | open | a table that is opened |
 //! |---|---|
@@ -15,6 +16,10 @@
 //! addition there is only what readers hold at this moment: one table for each run that a cursor or a
 //! compaction iterates over, one for each lookup in progress. Metadata has no such second bound: memory may
 //! be exceeded for a moment, descriptors not.
+//!
+//! An old tree keeps the tables of its filled cells open as long as a reader holds it. So cells are filled
+//! within the limit alone that holds at all times; what is open by lent memory is reached under its
+//! identity's lock, and can be closed whatever readers hold.
 //!
 //! # Eviction
 //! CLOCK (Corbató 1968) over the tables that identities keep: a table used since the hand passed is skipped
@@ -37,7 +42,7 @@
 use super::table_handle::FileIdentity;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// How far below a target eviction proceeds: one in so many of it.
@@ -77,7 +82,12 @@ pub(super) struct KeepOpen {
 /// The tables that are kept open.
 #[derive(Debug)]
 pub(super) struct EvictionClock {
+    /// What may be open at all times.
     limit: OpenAmount,
+    /// The target of bytes at present: those of the limit, or more by lent memory.
+    target_bytes: AtomicU64,
+    /// Whether the target was lowered since the last eviction.
+    is_lowered: AtomicBool,
     /// Files opened so far.
     openings: AtomicU64,
     /// Their number at the last eviction.
@@ -113,15 +123,30 @@ impl EvictionClock {
     pub(super) fn new(limit: OpenAmount) -> EvictionClock {
         EvictionClock {
             limit,
+            target_bytes: AtomicU64::new(limit.bytes),
+            is_lowered: AtomicBool::new(false),
             openings: AtomicU64::new(0),
             swept_openings: AtomicU64::new(0),
             ring: Mutex::default(),
         }
     }
 
-    /// The targets.
+    /// The limits that hold at all times.
     pub(super) fn limit(&self) -> OpenAmount {
         self.limit
+    }
+
+    /// The targets at present.
+    pub(super) fn target(&self) -> OpenAmount {
+        OpenAmount { bytes: self.target_bytes.load(Ordering::Relaxed), ..self.limit }
+    }
+
+    /// Lets metadata have so many bytes for the present, at least those of the limit.
+    pub(super) fn set_target_bytes(&self, bytes: u64) {
+        let bytes = bytes.max(self.limit.bytes);
+        if self.target_bytes.swap(bytes, Ordering::Relaxed) > bytes {
+            self.is_lowered.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Files opened so far.
@@ -166,9 +191,11 @@ impl EvictionClock {
     }
 
     fn is_due(&self, open: OpenAmount) -> bool {
-        let exceeds = open.tables > self.limit.tables || open.bytes > self.limit.bytes;
+        let target = self.target();
+        let exceeds = open.tables > target.tables || open.bytes > target.bytes;
         let opened = self.openings().saturating_sub(self.swept_openings.load(Ordering::Relaxed));
-        exceeds && opened * TURNOVER_DIVISOR >= open.tables as u64
+        let is_worthwhile = opened * TURNOVER_DIVISOR >= open.tables as u64;
+        exceeds && (is_worthwhile || self.is_lowered.load(Ordering::Relaxed))
     }
 
     /// The tables to be closed, if eviction is due.
@@ -177,9 +204,10 @@ impl EvictionClock {
             return Vec::new();
         }
         self.swept_openings.store(self.openings(), Ordering::Relaxed);
+        self.is_lowered.store(false, Ordering::Relaxed);
         let mut candidates = self.candidates();
         let bytes = candidates.iter().map(|(_, bytes)| bytes).sum();
-        let goal = EvictionGoal::new(self.limit, open, OpenAmount { tables: candidates.len(), bytes });
+        let goal = EvictionGoal::new(self.target(), open, OpenAmount { tables: candidates.len(), bytes });
         let mut cold = Vec::new();
         let mut closed = OpenAmount::default();
         // The first round skips tables used since the last pass, the second those used since the first.
@@ -288,6 +316,25 @@ mod tests {
         assert_eq!(room(101, 8_000), (false, true), "none can be closed: what is open is held by old views");
         assert_eq!(room(9, 8_001), (false, true), "memory is soft");
         assert_eq!(room(8, 8_001), (true, true), "these are not closed for it");
+    }
+
+    #[test]
+    fn lent_memory_keeps_tables_open_outside_of_their_cells_until_it_is_taken_back() {
+        let clock = EvictionClock::new(LIMIT);
+        clock.set_target_bytes(20_000);
+        for _ in 0..80 {
+            assert!(!clock.note_opening(amount(60, 20_000)));
+        }
+        assert!(clock.note_opening(amount(60, 20_001)));
+        assert!(!clock.room(amount(60, 8_001)).may_fill, "an old tree would keep it open");
+        clock.swept_openings.store(clock.openings(), Ordering::Relaxed);
+        assert!(!clock.is_due(amount(60, 20_001)), "nothing was opened since");
+        clock.set_target_bytes(10_000);
+        assert!(clock.is_due(amount(60, 10_001)));
+        assert!(clock.choose_cold(amount(60, 10_001)).is_empty(), "the ring is empty");
+        assert!(!clock.is_due(amount(60, 10_001)), "an eviction for the lower target has run");
+        clock.set_target_bytes(10);
+        assert_eq!(clock.target(), LIMIT, "the limit is the least target");
     }
 
     #[test]

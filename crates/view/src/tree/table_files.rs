@@ -180,7 +180,18 @@ impl TableFiles {
         OpenAmount { tables: self.tables.count(), bytes: self.tables.memory_bytes() }
     }
 
-    /// The limit of open tables.
+    /// Lets metadata of open tables have so many bytes for the present, at least those of the limit. Of tables
+    /// above a lower target the next [`TableFiles::choose_cold`] tells.
+    pub fn set_target_bytes(&self, bytes: u64) {
+        self.eviction.set_target_bytes(bytes);
+    }
+
+    /// What may be open at present: the limit, or more by lent memory.
+    pub fn target(&self) -> OpenAmount {
+        self.eviction.target()
+    }
+
+    /// The limit of open tables that holds at all times.
     pub fn limit(&self) -> OpenAmount {
         self.eviction.limit()
     }
