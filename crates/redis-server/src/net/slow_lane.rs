@@ -34,6 +34,7 @@ struct Job {
 enum Task {
     Read(Job),
     Write(Job),
+    TryAgain(Job),
     ServeWaiting,
 }
 
@@ -84,6 +85,10 @@ impl SlowLane {
                     self.execute(job, &mut executor);
                     self.queue.lock().wrote();
                 }
+                Task::TryAgain(job) => {
+                    self.execute(job, &mut executor);
+                    self.queue.lock().tried_again();
+                }
                 Task::ServeWaiting => {
                     executor.serve_postponed();
                     self.queue.lock().wrote();
@@ -130,17 +135,27 @@ impl SlowLane {
             let now_ns = server.clock.monotonic_ns();
             let next = queue.next(now_ns);
             show_length(&queue, server);
-            match next {
-                Next::Read(job) => return Some(Task::Read(job)),
-                Next::Write(job) => return Some(Task::Write(job)),
-                Next::ServeWaiting => return Some(Task::ServeWaiting),
+            let task = match next {
+                Next::Read(job) => Task::Read(job),
+                Next::Write(job) => Task::Write(job),
+                Next::TryAgain(job) => Task::TryAgain(job),
+                Next::ServeWaiting => Task::ServeWaiting,
                 Next::End => return None,
-                Next::WaitUntil(None) => self.arrived.wait(&mut queue),
-                Next::WaitUntil(Some(due_ns)) => {
+                Next::Wait => {
+                    self.arrived.wait(&mut queue);
+                    continue;
+                }
+                Next::WaitUntil(due_ns) => {
                     let time = Duration::from_nanos(due_ns.saturating_sub(now_ns));
                     self.arrived.wait_for(&mut queue, time);
+                    queue.waited_until(due_ns);
+                    continue;
                 }
+            };
+            if queue.lacks_timer() {
+                self.arrived.notify_one();
             }
+            return Some(task);
         }
     }
 }
