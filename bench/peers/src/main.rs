@@ -86,7 +86,12 @@ fn execute(command: Command) -> engine::Result<()> {
 /// Runs one engine, within a memory group if the settings limit memory.
 fn run(settings: settings::RunSettings) -> engine::Result<()> {
     let limit_bytes = settings.memory_limit_mib << 20;
-    let _group = if limit_bytes > 0 { Some(memory_group::MemoryGroup::enter(limit_bytes)?) } else { None };
+    let _group = if limit_bytes > 0 {
+        process::share_one_heap()?;
+        Some(memory_group::MemoryGroup::enter(limit_bytes)?)
+    } else {
+        None
+    };
     match bench::Bench::new(settings)?.run()? {
         0 => Ok(()),
         errors => Err(format!("{errors} wrong results: what was measured is void").into()),

@@ -28,6 +28,11 @@ pub(super) fn open_mapped(directory: &Path, settings: &EngineSettings) -> Result
     })
 }
 
+/// With tables read past the page cache, which then takes no memory.
+pub(super) fn open_direct(directory: &Path, settings: &EngineSettings) -> Result<Box<dyn Engine>> {
+    open_with(directory, settings, |options| options.table_reads(ReadMode::Direct))
+}
+
 fn open_with(
     directory: &Path,
     settings: &EngineSettings,

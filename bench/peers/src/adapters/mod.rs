@@ -65,6 +65,7 @@ pub(crate) struct Adapter {
 pub(crate) const ORDER: &[&str] = &[
     "esker",
     "esker+mapped",
+    "esker+direct",
     "rocksdb",
     "rocksdb+hash-index",
     "rocksdb+unordered",
@@ -136,6 +137,8 @@ pub(crate) const ADAPTERS: &[Adapter] = &[
     store("esker", "Esker as it is by default", esker::open),
     #[cfg(feature = "esker")]
     variant("esker+mapped", "`table_reads` mapped, uncompressed", "esker", GETS, esker::open_mapped),
+    #[cfg(feature = "esker")]
+    variant("esker+direct", "`table_reads` direct, past the page cache", "esker", GETS, esker::open_direct),
     #[cfg(feature = "rocksdb")]
     store("rocksdb", "log-structured merge-tree in C++", rocksdb::open),
     #[cfg(feature = "rocksdb")]

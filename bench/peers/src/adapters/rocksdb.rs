@@ -64,7 +64,7 @@ fn open_with(
 ) -> Result<Box<dyn Engine>> {
     let (mut options, mut table) = (Options::default(), BlockBasedOptions::default());
     table.set_block_cache(&Cache::new_hyper_clock_cache(usize::try_from(settings.cache_bytes)?, ENTRY_BYTES));
-    // By default they are held beside the cache: in `beyond-memory` the kernel ended the process for that.
+    // By default they are held beside the cache, and no limit counts them.
     table.set_cache_index_and_filter_blocks(settings.is_memory_limited);
     table.set_block_size(BLOCK_BYTES);
     table.set_bloom_filter(f64::from(FILTER_BITS_PER_KEY), false);
