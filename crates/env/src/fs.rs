@@ -33,6 +33,15 @@ pub enum OpenMode {
     CreateOrTruncate,
 }
 
+/// What the reads of a file are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadPattern {
+    /// Here and there: whatever lies behind a read is not worth reading with it.
+    Scattered,
+    /// Some are consecutive, so the system may read ahead where it sees it.
+    Consecutive,
+}
+
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
@@ -216,6 +225,10 @@ pub trait File: Send + Sync + Debug {
 
     /// Tells the kernel that a range will be read soon. Only a hint; errors are ignored.
     fn will_need(&self, offset: u64, len: u64);
+
+    /// Tells the kernel what reads by this open file are like from now on. Only a hint; until it is given, reads
+    /// are [`ReadPattern::Consecutive`].
+    fn expect_reads(&self, _pattern: ReadPattern) {}
 
     /// Tells the kernel that a range will not be written again before the next sync, so that write-back may
     /// begin now, in parallel to the caller. Only a hint: nothing is durable before the sync, which also

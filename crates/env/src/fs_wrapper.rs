@@ -7,7 +7,7 @@
 //! Rejected: forwarding in [`File`] and [`FileSystem`] themselves, by a method that returns the wrapped
 //! object. A real file that omits a method would then compile.
 
-use crate::fs::{Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode};
+use crate::fs::{Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode, ReadPattern};
 use esker_base::Result;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,11 @@ pub trait FileWrapper: Send + Sync + Debug {
         self.below().will_need(offset, len);
     }
 
+    /// [`File::expect_reads`].
+    fn expect_reads(&self, pattern: ReadPattern) {
+        self.below().expect_reads(pattern);
+    }
+
     /// [`File::begin_write_back`].
     fn begin_write_back(&self, offset: u64, len: u64) {
         self.below().begin_write_back(offset, len);
@@ -159,6 +164,10 @@ impl<F: FileWrapper> File for F {
 
     fn will_need(&self, offset: u64, len: u64) {
         FileWrapper::will_need(self, offset, len);
+    }
+
+    fn expect_reads(&self, pattern: ReadPattern) {
+        FileWrapper::expect_reads(self, pattern);
     }
 
     fn begin_write_back(&self, offset: u64, len: u64) {

@@ -68,7 +68,7 @@ pub use env::{Background, Env};
 pub use fork::ProcessMark;
 pub use fs::{
     DIRECT_ALIGNMENT_BYTES, Descriptor, DirEntry, File, FileLock, FileSystem, LockKind, Mapping,
-    MappingOwner, OpenMode, SharedSync, StoreObserver,
+    MappingOwner, OpenMode, ReadPattern, SharedSync, StoreObserver,
 };
 pub use fs_wrapper::{FileSystemWrapper, FileWrapper};
 pub use host_pressure::{HostPressure, ManualPressure, PressureSource, SystemPressure};

@@ -69,6 +69,7 @@ mod properties;
 mod range_estimate;
 mod range_tombstones;
 mod read_ahead;
+mod read_pattern;
 mod salvage;
 mod salvaged_end;
 mod section_reader;

@@ -18,6 +18,7 @@
 
 use crate::block::{BlockRef, SLACK_BYTES};
 use crate::input_residency::{InputReading, ResidencySample};
+use crate::read_pattern::LongWalk;
 use crate::slots::Slot;
 use crate::table::Table;
 use crate::window_buffer::{MAX_SCAN_WINDOW_BYTES, WindowBuffer};
@@ -32,6 +33,9 @@ const MIN_WINDOW_BYTES: u64 = 8 << 10;
 /// writer's buffer fit a second-level cache of a mebibyte, so what the kernel has copied is still cached when
 /// it is walked over. With 256 KiB, and a mebibyte for the writer, a merge of four takes a quarter longer.
 pub(crate) const COMPACTION_WINDOW_BYTES: u64 = 64 << 10;
+/// First read of a scan whose block is not in the page cache: the device takes a tenth longer for it than for a
+/// page, and a short scan does not wait again.
+const FIRST_WINDOW_BYTES: u64 = 16 << 10;
 /// Smaller windows are not requested ahead: submitting a read costs as much as the call that it saves.
 const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;
 /// A block of more than so many windows is not requested ahead.
@@ -128,6 +132,10 @@ pub(crate) struct ReadAhead {
     /// Bytes of the next window, if it continues this one.
     window_bytes: u64,
     max_window_bytes: u64,
+    /// Bytes of the first window of a walk that begins with one instead of a single block; else 0.
+    first_bytes: u64,
+    /// While windows are full and not in the page cache.
+    long_walk: Option<LongWalk>,
     /// Whether the last block that was read alone was reached backwards.
     came_back: bool,
     /// Whether the system had the last window in its page cache.
@@ -168,6 +176,8 @@ impl ReadAhead {
             window: ReadWindow::default(),
             window_bytes,
             max_window_bytes,
+            first_bytes: 0,
+            long_walk: None,
             came_back: false,
             was_cached: false,
             next: None,
@@ -234,6 +244,13 @@ impl ReadAhead {
         // The next read continues behind the block.
         self.is_read = false;
         self.next = None;
+        self.long_walk = None;
+    }
+
+    /// The next read begins a walk whose block is not in the page cache.
+    pub(crate) fn begin_with_window(&mut self) {
+        self.window.blocks = 0..0;
+        self.first_bytes = FIRST_WINDOW_BYTES;
     }
 
     /// Frees the image of a block that was decompressed elsewhere, if it is large.
@@ -312,6 +329,7 @@ impl ReadAhead {
             self.is_read = false;
             (self.buffer, self.spare) = (WindowBuffer::default(), WindowBuffer::default());
             self.spare_bytes = 0;
+            self.long_walk = None;
             self.held.release();
         }
     }
@@ -332,8 +350,9 @@ impl ReadAhead {
                 self.window = next;
             }
             _ => {
+                let first_bytes = std::mem::take(&mut self.first_bytes);
                 if self.window_bytes < self.max_window_bytes {
-                    let wanted = if goes_on { self.grown() } else { 0 };
+                    let wanted = if goes_on { self.grown() } else { first_bytes };
                     self.window_bytes = self.affordable(table, wanted);
                 }
                 let mut window = std::mem::take(&mut self.window);
@@ -344,7 +363,14 @@ impl ReadAhead {
                 let len = window.len();
                 self.before_read(len as u64)?;
                 let image = self.buffer.room(len);
-                self.was_cached = table.file.read_cached_at(image, window.start());
+                if first_bytes > 0 {
+                    // The first block is on its way, because the page cache was asked for it. A read would
+                    // wait for that alone, and ask for the rest afterwards.
+                    table.file.will_need(window.start(), len as u64);
+                    self.was_cached = false;
+                } else {
+                    self.was_cached = table.file.read_cached_at(image, window.start());
+                }
                 if !self.was_cached {
                     table.file.read_exact_at(image, window.start())?;
                 }
@@ -352,6 +378,11 @@ impl ReadAhead {
             }
         }
         self.is_read = true;
+        if self.window_bytes < self.max_window_bytes || self.was_cached {
+            self.long_walk = None;
+        } else if self.long_walk.is_none() {
+            self.long_walk = Some(LongWalk::begin(&table.patterns));
+        }
         if walk == Walk::Forwards {
             self.read_next(table)?;
         }

@@ -11,6 +11,7 @@ use crate::index::{BlockIndex, IndexKind, OpenedIndex};
 use crate::options::TableReading;
 use crate::properties::TableProperties;
 use crate::range_tombstones;
+use crate::read_pattern::ReadPatterns;
 use crate::section_reader::SectionReader;
 use crate::simd::InstructionSet;
 use crate::slots::{Slots, empty_slots};
@@ -66,6 +67,7 @@ pub struct Table {
     /// What a stored sequence number of 0 stands for; 0 unless the table was ingested.
     pub(crate) global_seqno: SeqNo,
     pub(crate) file: Arc<dyn File>,
+    pub(crate) patterns: Arc<ReadPatterns>,
     properties: TableProperties,
     range_tombstones: Arc<RangeTombstones>,
     pub(crate) dictionary: Option<DictionaryDecoder>,
@@ -167,6 +169,8 @@ impl Table {
             expects_raw_blocks: AtomicBool::new(properties.codec == esker_codec::Codec::None.name()),
             uid: reader.footer.uid,
             global_seqno: global_seqno.unwrap_or(SeqNo::ZERO),
+            // The sections were read in large pieces.
+            patterns: ReadPatterns::begin(Arc::clone(&file)),
             file,
             properties,
             range_tombstones,

@@ -18,6 +18,7 @@ mod page_alignment;
 mod page_cache_reads;
 mod paged_filters;
 mod read_modes;
+mod read_patterns;
 mod scans_beyond_the_cache;
 mod slots_and_cache;
 mod write_back;

@@ -116,7 +116,7 @@ pub(super) const ORDERS: &[Order] = &[
         "esker-sst",
         "decode_error expiring page_alignment range_tombstones simd slots table_slots block cached_part pinned_value \
                   footer filter_access dictionary properties section_reader index verified_blocks \
-                  table_identity block_bounds options observed_reads table table_filter table_index range_estimate load mapped \
+                  table_identity block_bounds options observed_reads read_pattern table table_filter table_index range_estimate load mapped \
                   input_residency waiting_block window_buffer read_ahead cache_warmer dictionary_buffer file_writer inspect lookup observed_lookup cursor \
                   multi_get salvage salvaged_end stored_checksums verify writer",
     ),

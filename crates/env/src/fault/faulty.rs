@@ -2,7 +2,7 @@
 
 use super::rules::{Fault, Operation, Rule, When};
 use super::strict::{StrictFile, StrictFs};
-use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode, SharedSync};
+use crate::fs::{DirEntry, File, FileLock, FileSystem, LockKind, Mapping, OpenMode, ReadPattern, SharedSync};
 use crate::random::SeededRandom;
 use esker_base::{Error, Result};
 use parking_lot::Mutex;
@@ -399,6 +399,10 @@ impl File for FaultFile {
 
     fn will_need(&self, offset: u64, len: u64) {
         self.inner.will_need(offset, len);
+    }
+
+    fn expect_reads(&self, pattern: ReadPattern) {
+        self.inner.expect_reads(pattern);
     }
 
     fn begin_write_back(&self, offset: u64, len: u64) {

@@ -1,7 +1,7 @@
 //! An open file of the machine.
 
 use super::{mapping, platform, write_back};
-use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File, Mapping, check_direct_alignment};
+use crate::fs::{DIRECT_ALIGNMENT_BYTES, Descriptor, File, Mapping, ReadPattern, check_direct_alignment};
 use esker_base::{Error, Result};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -146,6 +146,10 @@ impl File for StdFile {
 
     fn will_need(&self, offset: u64, len: u64) {
         platform::will_need(&self.file, offset, len);
+    }
+
+    fn expect_reads(&self, pattern: ReadPattern) {
+        platform::expect_reads(&self.file, pattern);
     }
 
     fn begin_write_back(&self, offset: u64, len: u64) {

@@ -1,5 +1,6 @@
 //! Platform differences. Linux has everything; for the others each function documents its fallback.
 
+use crate::fs::ReadPattern;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -136,6 +137,21 @@ pub(super) fn will_need(file: &File, offset: u64, len: u64) {
     target_os = "ios"
 )))]
 pub(super) fn will_need(_file: &File, _offset: u64, _len: u64) {}
+
+/// For the whole file: the kernel reads ahead, or reads what it is asked for and nothing else.
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+pub(super) fn expect_reads(file: &File, pattern: ReadPattern) {
+    use rustix::fs::Advice;
+    let advice = match pattern {
+        ReadPattern::Scattered => Advice::Random,
+        ReadPattern::Consecutive => Advice::Normal,
+    };
+    let _ = rustix::fs::fadvise(file, 0, None, advice);
+}
+
+/// No such hint on this platform.
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+pub(super) fn expect_reads(_file: &File, _pattern: ReadPattern) {}
 
 #[cfg(unix)]
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {

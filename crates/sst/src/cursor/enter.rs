@@ -88,12 +88,14 @@ impl TableCursor {
         table.cache.count_miss(BlockKind::Data);
         if !(self.read_ahead.goes_on(walk, number) || self.read_ahead.holds(number)) {
             self.read_ahead.note(walk, number);
-            let block = table.read_block(number)?;
-            let is_kept = is_kept(table, self.purpose, number, block.memory_bytes());
-            let admission = self.purpose.admission();
-            let block = if is_kept { table.admit(block, number, admission) } else { block };
-            self.hold(block, number);
-            return Ok(());
+            if let Some(block) = self.read_alone(walk, number)? {
+                let is_kept = is_kept(table, self.purpose, number, block.memory_bytes());
+                let admission = self.purpose.admission();
+                let block = if is_kept { table.admit(block, number, admission) } else { block };
+                self.hold(block, number);
+                return Ok(());
+            }
+            self.read_ahead.begin_with_window();
         }
         let place = table.place(number)?;
         note(BlockOrigin::File { bytes: place.end - place.start });
@@ -127,6 +129,17 @@ impl TableCursor {
         self.pinned = None;
         self.number = number;
         Ok(())
+    }
+
+    /// The block that a walk begins with, or one beside none; `None` if it is better read with those behind it.
+    fn read_alone(&self, walk: Walk, number: usize) -> Result<Option<BlockRef>> {
+        let table = &**attached(&self.table);
+        // A step backwards to the entry before a key may be the whole walk.
+        if self.purpose == ReadPurpose::Scan && walk != Walk::Backwards {
+            table.read_block_in_page_cache(number)
+        } else {
+            table.read_block(number).map(Some)
+        }
     }
 
     /// Enters a block that is shared, or could be.

@@ -163,6 +163,34 @@ fn walks_that_turn_round_see_every_entry() {
     });
 }
 
+/// A short scan of what is not in the page cache waits for the device once: its first read has the blocks behind
+/// the first one.
+#[test]
+fn a_short_scan_reads_its_blocks_at_once() {
+    let entries = sample();
+    for_each_form(|options, form| {
+        let fs = new_fs();
+        write(&fs, &entries, options);
+        let opened = open(&fs);
+        fill(&opened, &entries);
+        let reads = |walk: &dyn Fn(&mut crate::TableCursor)| {
+            let before = opened.file.reads.load(Ordering::Relaxed);
+            walk(&mut opened.table.cursor(ReadPurpose::Scan));
+            opened.file.reads.load(Ordering::Relaxed) - before
+        };
+        for (first, last) in [(1_001, 1_021), (2_003, 2_023), (3_000, 3_019)] {
+            let forwards = reads(&|cursor| {
+                cursor.seek(&entries[first].key, SeqNo::MAX).unwrap();
+                for entry in &entries[first..last] {
+                    check(cursor, entry);
+                    cursor.next().unwrap();
+                }
+            });
+            assert_eq!(forwards, 1, "{form}: reads of two blocks or three");
+        }
+    });
+}
+
 /// A range that is scanned again and again is read from the file no more.
 #[test]
 fn a_range_that_is_scanned_again_is_kept() {
