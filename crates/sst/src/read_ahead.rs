@@ -329,7 +329,6 @@ impl ReadAhead {
             self.is_read = false;
             (self.buffer, self.spare) = (WindowBuffer::default(), WindowBuffer::default());
             self.spare_bytes = 0;
-            self.long_walk = None;
             self.held.release();
         }
     }
