@@ -16,15 +16,19 @@
 //!
 //! **Afterwards.** What an open has shown is durable: power lost right after it shows the same again. Then
 //! the sweep writes to the database, closes it and opens it once more. At some cuts it also cuts the recovery
-//! at every event, and the recoveries from that at some, as deep as it is told ([`Nesting`]).
+//! at every event, and the recoveries from that at some, as deep as it is told ([`Nesting`]). Or it checks a
+//! given number of images, of cuts and recoveries that a seed chooses ([`Extent::Images`]).
+
+mod recoveries;
 
 use crate::follower::{CONSUMER, Copy};
+use crate::image_choice::ImageChoice;
 use crate::log_scan::greatest_seqno;
 use crate::oracle::{Content, Oracle, difference};
 use crate::runner::{DIR, Mark, Runner, keeps_little, read_all};
 use crate::script::Plan;
 use crate::{Failure, Outcome, SPACES, ensure};
-use esker::parts::env::fault::{Crash, StrictFs, StrictOptions};
+use esker::parts::env::fault::{Crash, Event, StrictFs, StrictOptions};
 use esker::parts::env::{Env, FileSystem};
 use esker::{Database, Durability, Error, KeyspaceOptions, SeqNo};
 use std::collections::BTreeSet;
@@ -56,6 +60,21 @@ pub struct Sweep {
 /// The most recoveries in a row that crash.
 pub const MAX_DEPTH: usize = 3;
 
+/// Which images a sweep checks.
+#[derive(Clone, Copy, Debug)]
+pub enum Extent {
+    /// Those of every cut of the workload, and of some recoveries.
+    EveryCut(Nesting),
+    /// So many: half of them of cuts of the workload, half of recoveries. There are fewer only where a
+    /// workload has no more.
+    Images {
+        /// How many.
+        number: u64,
+        /// Chooses the places.
+        seed: u64,
+    },
+}
+
 /// Which recoveries crash, too.
 #[derive(Clone, Copy, Debug)]
 pub struct Nesting {
@@ -66,6 +85,15 @@ pub struct Nesting {
     pub deeper_every: u64,
     /// At so many events, spread over the recovery.
     pub deeper_cuts: usize,
+}
+
+/// Which crashes of the recovery from an image are simulated.
+#[derive(Clone, Copy, Debug)]
+enum Inner {
+    None,
+    Nested(Nesting),
+    /// So many, of those that are deeper among them.
+    Images(u64),
 }
 
 /// What had been acknowledged at a cut.
@@ -82,6 +110,13 @@ struct Guarantee {
     gone: BTreeSet<usize>,
     /// The last acknowledgement of the follower that was acknowledged.
     followed: Option<usize>,
+}
+
+/// The crashes that left an image, one after the other, and what had been acknowledged before the first.
+#[derive(Clone, Copy)]
+struct Crashed<'a> {
+    guarantee: &'a Guarantee,
+    crashes: &'a [Crash],
 }
 
 impl Guarantee {
@@ -129,27 +164,45 @@ pub fn record(plan: &Plan) -> Outcome<Recording> {
 }
 
 impl Recording {
-    /// Crashes at every cut of the trace, and in the recoveries that `nesting` names.
+    /// Crashes at cuts of the trace and in recoveries from that, as `extent` says.
     ///
     /// # Errors
     /// The first violation, with the cut and the crash that caused it.
-    pub fn sweep(&self, nesting: Nesting) -> Outcome<Sweep> {
+    pub fn sweep(&self, extent: Extent) -> Outcome<Sweep> {
         let mut sweep = Sweep::default();
         let mut replayer = self.fs.replayer();
         let mut guarantee = Guarantee::default();
+        let mut choice = match extent {
+            Extent::EveryCut(_) => ImageChoice::new(0, 0, 0, false),
+            Extent::Images { number, seed } => ImageChoice::new(seed, number, self.count_crashes(), true),
+        };
         loop {
             let cut = replayer.position();
-            sweep.cuts += 1;
-            for crash in crashes(cut, replayer.last_event().and_then(|event| event.written_bytes())) {
+            let before_cut = sweep.images;
+            for crash in crashes(cut, replayer.last_event().and_then(Event::written_bytes)) {
+                let inner = match extent {
+                    Extent::EveryCut(nesting)
+                        if cut.is_multiple_of(nesting.every) && !matches!(crash, Crash::PowerNoneLost) =>
+                    {
+                        Inner::Nested(nesting)
+                    }
+                    Extent::EveryCut(_) => Inner::None,
+                    Extent::Images { .. } => match choice.next_share() {
+                        Some(share) => Inner::Images(share - 1),
+                        None => continue,
+                    },
+                };
                 let image = replayer.image(crash);
-                let nested = cut.is_multiple_of(nesting.every) && !matches!(crash, Crash::PowerNoneLost);
-                let nested = nested.then_some(nesting);
                 let last = || replayer.last_event().map_or_else(String::new, ToString::to_string);
-                let outcome = self.check_image(&image, &guarantee, &[crash], nested, &mut sweep);
+                let before = sweep.images;
+                let crashed = Crashed { guarantee: &guarantee, crashes: &[crash] };
+                let outcome = self.check_image(&image, crashed, inner, &mut sweep);
                 outcome.map_err(|failure| {
                     failure.during(format_args!("cut {cut} ({}), {crash:?}, promised {guarantee:?}", last()))
                 })?;
+                choice.spend(sweep.images - before);
             }
+            sweep.cuts += u64::from(sweep.images > before_cut);
             match replayer.step() {
                 Some(event) => event.mark().into_iter().for_each(|mark| guarantee.note(mark)),
                 None => return Ok(sweep),
@@ -157,20 +210,24 @@ impl Recording {
         }
     }
 
-    /// Opens the image that `crashes` left and checks it; `nested` says whether to crash that recovery, too.
+    /// The crashes at all cuts of the workload.
+    fn count_crashes(&self) -> u64 {
+        let events = self.fs.events();
+        let cuts = std::iter::once(None).chain(events.iter().map(Event::written_bytes));
+        cuts.enumerate().map(|(cut, written_bytes)| crashes(cut, written_bytes).len() as u64).sum()
+    }
+
+    /// Opens an image and checks it; `inner` says whether to crash that recovery, too.
     fn check_image(
         &self,
         image: &StrictFs,
-        guarantee: &Guarantee,
-        crashes: &[Crash],
-        nested: Option<Nesting>,
+        crashed: Crashed<'_>,
+        inner: Inner,
         sweep: &mut Sweep,
     ) -> Outcome {
         sweep.images += 1;
-        let found = caught(|| self.check_open(image, guarantee, crashes))?;
-        if let Some(nesting) = nested {
-            self.crash_recovery(image, found.opened_at, guarantee, crashes, nesting, sweep)?;
-        }
+        let found = caught(|| self.check_open(image, crashed))?;
+        self.crash_recovery(image, found.opened_at, crashed, inner, sweep)?;
         let thorough = sweep.images.is_multiple_of(4);
         caught(|| self.check_afterwards(image, found, thorough))
     }
@@ -179,7 +236,8 @@ impl Recording {
         Runner::options(&self.plan, Env::simulated(Arc::new(fs.clone()), self.plan.seed))
     }
 
-    fn check_open(&self, image: &StrictFs, guarantee: &Guarantee, crashes: &[Crash]) -> Outcome<Recovered> {
+    fn check_open(&self, image: &StrictFs, crashed: Crashed<'_>) -> Outcome<Recovered> {
+        let Crashed { guarantee, crashes } = crashed;
         let given_out = greatest_seqno(image, Path::new(DIR))?;
         let db = Database::open_with(DIR, self.options(image))?;
         let opened_at = image.trace_len();
@@ -221,42 +279,6 @@ impl Recording {
         let found = copy.without_blurred(db, copy.content(db, crate::unix_ms(db.now()))?)?;
         let expected = copy.without_blurred(db, content.clone())?;
         ensure!(found == expected, "by the stream from {position} on: {}", difference(&found, &expected));
-        Ok(())
-    }
-
-    /// Cuts the recovery that `image`, left by `crashes`, went through, up to the end of opening.
-    fn crash_recovery(
-        &self,
-        image: &StrictFs,
-        opened_at: usize,
-        guarantee: &Guarantee,
-        crashes: &[Crash],
-        nesting: Nesting,
-        sweep: &mut Sweep,
-    ) -> Outcome {
-        let depth = crashes.len();
-        let step = if depth == 1 { 1 } else { opened_at.div_ceil(nesting.deeper_cuts).max(1) };
-        let mut replayer = image.replayer();
-        // Not the same cuts in each recovery.
-        let first = sweep.images as usize % step;
-        for cut in (first..opened_at).step_by(step) {
-            replayer.advance_to(cut);
-            let kinds = [Crash::Process, Crash::PowerAllLost, Crash::PowerRandom { seed: cut as u64 }];
-            let kinds = if depth == 1 { &kinds[..] } else { std::slice::from_ref(&kinds[cut % 3]) };
-            for next in kinds {
-                let again = replayer.image(*next);
-                let count = &mut sweep.nested[depth - 1];
-                *count += 1;
-                let is_deeper =
-                    depth < MAX_DEPTH && (depth > 1 || count.is_multiple_of(nesting.deeper_every));
-                let crashes = [crashes, &[*next]].concat();
-                let outcome =
-                    self.check_image(&again, guarantee, &crashes, is_deeper.then_some(nesting), sweep);
-                outcome.map_err(|failure| {
-                    failure.during(format_args!("cut {cut} of recovery {depth}, {next:?}"))
-                })?;
-            }
-        }
         Ok(())
     }
 

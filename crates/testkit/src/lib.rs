@@ -12,6 +12,7 @@
 //! | `transactions` | transactions of a script, and which of them must meet a conflict |
 //! | [`model`], [`shrink`] | the model test, and shrinking of its failing plans |
 //! | [`crash`] | the crash sweep: every cut of a workload's trace, and of recovery's |
+//! | [`image_choice`] | which images a sweep of a given length checks |
 //! | [`damage`] | the damage sweep: every place of every file |
 //! | [`events`] | the audit of events, which the model and the error sweep run with |
 //! | [`errors`] | the error sweep: every call fails once |
@@ -37,6 +38,7 @@ pub mod events;
 mod failure;
 mod follower;
 pub mod generator;
+pub mod image_choice;
 pub mod ingest;
 pub mod kill;
 mod log_scan;

@@ -2,7 +2,8 @@
 //! every change of the file system, a directory with its final name is complete, an incomplete one is
 //! replaced by the next attempt, and the database itself loses nothing. Then the same with calls that fail.
 //!
-//! `ESKER_PLANS=n` crashes in n times as many of the attempts, at n places each.
+//! `ESKER_IMAGES=n` checks n images in total, the same number of each kind of work: half of them of crashes
+//! of the first attempt, half of later ones. `ESKER_SEED=n` chooses others.
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside the test functions")]
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
@@ -10,6 +11,8 @@ use esker::backup::{Backups, Retention};
 use esker::parts::env::fault::{Crash, Fault, FaultFs, Rule, StrictFs, StrictOptions, When};
 use esker::parts::env::{Env, FileSystem, ManualClock};
 use esker::{Database, Durability, Error, Expiry, KeyspaceOptions, Options};
+use esker_testkit::image_choice::ImageChoice;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -58,12 +61,21 @@ fn exists(fs: &StrictFs, dir: &str) -> bool {
 /// The most attempts in a row that crash after the first.
 const MAX_DEPTH: usize = 3;
 
-/// The attempts that crash, too: after every so many images, at so many places each.
-fn nesting() -> (u64, usize) {
-    match std::env::var("ESKER_PLANS").map(|text| text.parse::<usize>().unwrap()) {
-        Ok(plans) => (9 / plans.clamp(1, 9) as u64, plans.max(1)),
-        Err(_) => (9, 2),
-    }
+/// Without `ESKER_IMAGES`, attempts that crash, too: after every so many images, at so many places each.
+const NESTED_EVERY: u64 = 9;
+const NESTED_PLACES: usize = 2;
+
+/// What crashes at a cut leave.
+fn crashes(cut: usize) -> [Crash; 3] {
+    [Crash::Process, Crash::PowerAllLost, Crash::PowerRandom { seed: cut as u64 }]
+}
+
+/// The kinds of work, each with the same share of `ESKER_IMAGES`.
+const SWEEPS: [&str; 5] = ["checkpoint", "backup", "second backup", "restore", "removal"];
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
 /// Images that were checked, by how many crashes they are the result of.
@@ -71,36 +83,76 @@ fn nesting() -> (u64, usize) {
 struct Images([u64; 1 + MAX_DEPTH]);
 
 impl Images {
+    fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
     /// Checks an image; then what crashes of that check itself leave of it, if it is told so.
     fn check(&mut self, image: &StrictFs, depth: usize, check: &dyn Fn(&StrictFs)) {
         self.0[depth] += 1;
-        let (every, places) = nesting();
         check(image);
-        if depth == MAX_DEPTH || (depth == 0 && !self.0[0].is_multiple_of(every)) {
+        if depth == MAX_DEPTH || (depth == 0 && !self.0[0].is_multiple_of(NESTED_EVERY)) {
             return;
         }
-        let step = (image.trace_len() / places).max(1);
+        let step = (image.trace_len() / NESTED_PLACES).max(1);
         let mut replayer = image.replayer();
         for cut in (self.0[depth] as usize % step..image.trace_len()).step_by(step) {
             replayer.advance_to(cut);
-            let crash =
-                [Crash::Process, Crash::PowerAllLost, Crash::PowerRandom { seed: cut as u64 }][cut % 3];
-            self.check(&replayer.image(crash), depth + 1, check);
+            self.check(&replayer.image(crashes(cut)[cut % 3]), depth + 1, check);
+        }
+    }
+
+    /// Checks `images` images of crashes at the events `cuts` and in the attempts after them; a seed chooses.
+    fn check_some(
+        &mut self,
+        fs: &StrictFs,
+        cuts: RangeInclusive<usize>,
+        depth: usize,
+        images: u64,
+        seed: u64,
+        check: &dyn Fn(&StrictFs),
+    ) {
+        let places = cuts.clone().count() * crashes(0).len();
+        let mut choice = ImageChoice::new(seed, images, places as u64, depth < MAX_DEPTH);
+        let mut replayer = fs.replayer();
+        for cut in cuts {
+            replayer.advance_to(cut);
+            for crash in crashes(cut) {
+                let Some(share) = choice.next_share() else { continue };
+                let image = replayer.image(crash);
+                let before = self.total();
+                self.0[depth] += 1;
+                check(&image);
+                if share > 1 {
+                    let cuts = 0..=image.trace_len();
+                    self.check_some(&image, cuts, depth + 1, share - 1, seed + before, check);
+                }
+                choice.spend(self.total() - before);
+            }
         }
     }
 }
 
-/// Crashes at every event of `work`, in three ways, and has each image checked.
+/// Crashes at every event of `work`, in three ways, and has each image checked; or at some, for its share of
+/// `ESKER_IMAGES`.
 fn sweep(name: &str, fs: &StrictFs, work: impl FnOnce(), check: impl Fn(&StrictFs)) {
     let begin = fs.trace_len();
     work();
     let end = fs.trace_len();
-    let mut replayer = fs.replayer();
     let mut images = Images::default();
-    for cut in begin..=end {
-        replayer.advance_to(cut);
-        for crash in [Crash::Process, Crash::PowerAllLost, Crash::PowerRandom { seed: cut as u64 }] {
-            images.check(&replayer.image(crash), 0, &check);
+    let place = SWEEPS.iter().position(|known| *known == name);
+    let place = place.unwrap_or_else(|| panic!("{name} is missing in SWEEPS")) as u64;
+    if let Some(all) = variable("ESKER_IMAGES") {
+        let sweeps = SWEEPS.len() as u64;
+        let share = all * (place + 1) / sweeps - all * place / sweeps;
+        let seed = variable("ESKER_SEED").unwrap_or(0) + place;
+        images.check_some(fs, begin..=end, 0, share, seed, &check);
+        assert_eq!(images.total(), share, "{name}: there are no more images of it");
+    } else {
+        let mut replayer = fs.replayer();
+        for cut in begin..=end {
+            replayer.advance_to(cut);
+            crashes(cut).into_iter().for_each(|crash| images.check(&replayer.image(crash), 0, &check));
         }
     }
     println!("{name}: {} cuts, {images:?}", end - begin);
@@ -225,7 +277,7 @@ fn backups_restores_and_removals() {
         moments.push(content(&db));
         let check = |image: &StrictFs| check_backups(image, &before, &moments);
         sweep(
-            "backup",
+            SWEEPS[1 + round as usize],
             &fs,
             || {
                 db.backup(&backups).unwrap();

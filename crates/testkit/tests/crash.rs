@@ -2,15 +2,17 @@
 //! log.
 //!
 //! A failure names the workload, the log, the cut and the crash; the only randomness comes from these
-//! numbers. `ESKER_PLANS=n` sweeps more: n times as many recoveries are cut, at n places each.
+//! numbers. `ESKER_IMAGES=n` checks n images in total, the same number of each workload: half of them of
+//! cuts, half of cuts of recoveries. `ESKER_SEED=n` chooses others.
 #![expect(clippy::print_stdout, reason = "counts are for people")]
 
 use esker::Durability;
 use esker::ingest::IngestMode;
+use esker_testkit::crash::{self, Extent};
 use esker_testkit::ingest::LoadMethod;
 use esker_testkit::options::{Chosen, DATABASE, KEYSPACE};
 use esker_testkit::script::{Action, Edit, Op, Plan, Step, WriteMethod};
-use esker_testkit::{Filler, Generator, Key, crash};
+use esker_testkit::{Filler, Generator, Key};
 use std::ops::Bound;
 
 /// A write to some keyspaces: a plain one, or a batch if there are several.
@@ -42,28 +44,62 @@ fn plan(options: &[(&str, &str)], script: Vec<Op>) -> Plan {
     Plan { seed: 11, database, spaces: [chosen.clone(), chosen.clone(), chosen], script }
 }
 
-/// The recoveries to cut, of a workload whose recovery the long sweep cuts at every so many cuts. A run of
-/// all tests cuts half as many.
-fn nesting(every: usize) -> crash::Nesting {
-    let plans = std::env::var("ESKER_PLANS").ok().map(|text| text.parse::<usize>());
-    match plans {
-        None => crash::Nesting { every: 2 * every, deeper_every: 8, deeper_cuts: 1 },
-        Some(plans) => {
-            let plans = plans.unwrap_or_else(|_| panic!("ESKER_PLANS is no number")).max(1);
-            crash::Nesting { every: every.div_ceil(plans), deeper_every: 2, deeper_cuts: plans }
-        }
-    }
+/// The names of all workloads: each gets the same share of `ESKER_IMAGES`.
+const WORKLOADS: [&str; 22] = [
+    "creation",
+    "flushes",
+    "leveled:2",
+    "tiered:2",
+    "partitioned",
+    "rotation",
+    "idle keyspace",
+    "durability",
+    "unlogged",
+    "followed",
+    "transactions",
+    "merges",
+    "an operator given later",
+    "recovery",
+    "drop",
+    "following",
+    "option changes",
+    "ingest",
+    "large values",
+    "any calls of seed 0",
+    "any calls of seed 1",
+    "any calls of seed 2",
+];
+const LOGS: [&str; 2] = ["mapped", "written"];
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+/// The share of `ESKER_IMAGES`; without it every cut, and of every so many the cuts of the recovery.
+fn extent(workload: usize, log: usize, nested_every: usize) -> Extent {
+    let Some(images) = variable("ESKER_IMAGES") else {
+        return Extent::EveryCut(crash::Nesting { every: nested_every, deeper_every: 8, deeper_cuts: 1 });
+    };
+    let sweeps = (WORKLOADS.len() * LOGS.len()) as u64;
+    let place = (workload * LOGS.len() + log) as u64;
+    let number = images * (place + 1) / sweeps - images * place / sweeps;
+    Extent::Images { number, seed: variable("ESKER_SEED").unwrap_or(0) * sweeps + place }
 }
 
 /// Sweeps over a plan with both kinds of log.
 fn sweep(name: &str, plan: &Plan, nested_every: usize) {
-    for log in ["mapped", "written"] {
+    let workload = WORKLOADS.iter().position(|known| *known == name);
+    let workload = workload.unwrap_or_else(|| panic!("{name} is missing in WORKLOADS"));
+    for (number, log) in LOGS.into_iter().enumerate() {
         let mut plan = plan.clone();
         plan.database = plan.database.with(DATABASE, "log", log);
         let recording = crash::record(&plan).unwrap_or_else(|failure| panic!("{name}, {log} log: {failure}"));
-        match recording.sweep(nesting(nested_every)) {
-            Ok(done) => println!("{name}, {log} log: {done:?}"),
-            Err(failure) => panic!("{name}, {log} log: {failure}"),
+        let extent = extent(workload, number, nested_every);
+        let done = recording.sweep(extent).unwrap_or_else(|failure| panic!("{name}, {log} log: {failure}"));
+        println!("{name}, {log} log: {done:?}");
+        if let Extent::Images { number, .. } = extent {
+            assert_eq!(done.images, number, "{name}, {log} log: there are no more images of it");
         }
     }
 }
@@ -76,7 +112,7 @@ fn creation_and_first_writes() {
     script.extend(writes(6..10, &[1, 2], 50));
     script.push(Op::Reopen { flush_on_close: false });
     script.extend(writes(10..14, &[0, 1], 50));
-    sweep("creation", &plan(TINY, script), 3);
+    sweep("creation", &plan(TINY, script), 6);
 }
 
 #[test]
@@ -85,7 +121,7 @@ fn flushes() {
     script.push(Op::Flush);
     script.extend(writes(40..60, &[0, 1], 400));
     script.push(Op::Drain);
-    sweep("flushes", &plan(TINY, script), 40);
+    sweep("flushes", &plan(TINY, script), 80);
 }
 
 #[test]
@@ -100,7 +136,7 @@ fn compactions() {
         });
         script.extend(writes(35..60, &[0], 100));
         script.push(Op::Drain);
-        sweep(strategy, &plan(&options, script), 60);
+        sweep(strategy, &plan(&options, script), 120);
     }
 }
 
@@ -110,7 +146,7 @@ fn rotation_and_recycling_of_log_segments() {
     script.push(write(30, &[0], 40_000, Durability::Process));
     script.push(Op::Flush);
     script.extend(writes(32..60, &[0, 1], 1_500));
-    sweep("rotation", &plan(&[("write buffer", "30 KiB")], script), 50);
+    sweep("rotation", &plan(&[("write buffer", "30 KiB")], script), 100);
 }
 
 #[test]
@@ -121,7 +157,7 @@ fn batches_over_keyspaces_of_which_one_is_idle() {
         script.extend(writes(round * 20 + 1..round * 20 + 18, &[0], 300));
         script.extend(writes(round * 20 + 18..round * 20 + 20, &[0, 1], 60));
     }
-    sweep("idle keyspace", &plan(TINY, script), 60);
+    sweep("idle keyspace", &plan(TINY, script), 120);
 }
 
 #[test]
@@ -132,7 +168,7 @@ fn writes_of_every_durability() {
         .collect();
     script.insert(20, Op::Sync);
     script.insert(30, Op::Flush);
-    sweep("durability", &plan(TINY, script), 25);
+    sweep("durability", &plan(TINY, script), 50);
 }
 
 /// What a crash may take of unlogged writes: a suffix of those of each keyspace, behind the last flush;
@@ -152,7 +188,7 @@ fn unlogged_writes_are_lost_from_some_point_on_and_logged_ones_are_not() {
     script.insert(45, Op::Reopen { flush_on_close: false });
     script.insert(30, Op::Drain);
     script.insert(20, Op::Flush);
-    sweep("unlogged", &plan(TINY, script), 30);
+    sweep("unlogged", &plan(TINY, script), 60);
 }
 
 /// A consumer that is created behind unlogged writes, and what is written while it is there.
@@ -171,7 +207,7 @@ fn following_the_change_stream_behind_unlogged_writes() {
     script.push(Op::Reopen { flush_on_close: false });
     script.extend(none(24..30));
     script.push(follow(true));
-    sweep("followed", &plan(TINY, script), 30);
+    sweep("followed", &plan(TINY, script), 60);
 }
 
 /// The changes of a transaction over all keyspaces are there as a whole, or not at all.
@@ -196,7 +232,7 @@ fn transactions() {
         script.push(Op::Finish { which: 0, commit: true });
         script.push(Op::Finish { which: 0, commit: round % 2 == 0 });
     }
-    sweep("transactions", &plan(TINY, script), 60);
+    sweep("transactions", &plan(TINY, script), 120);
 }
 
 /// Acknowledged operands count once each, whatever was merged before the crash; and a keyspace never has
@@ -222,13 +258,13 @@ fn merges() {
     script.extend((34..44).map(|number| merge(number, 0)));
     script.push(Op::Reopen { flush_on_close: false });
     script.extend((44..50).map(|number| merge(number, 0)));
-    sweep("merges", &plan(&options, script), 60);
+    sweep("merges", &plan(&options, script), 120);
 
     let mut script: Vec<Op> = (0..4).map(|number| merge(number, 1)).collect();
     let given = Chosen::plain(KEYSPACE).with(KEYSPACE, "merge operator", "append");
     script.push(Op::SetOptions { space: 1, options: given });
     script.extend((4..14).map(|number| merge(number, 1)));
-    sweep("an operator given later", &plan(TINY, script), 40);
+    sweep("an operator given later", &plan(TINY, script), 80);
 }
 
 #[test]
@@ -238,7 +274,7 @@ fn recovery_after_recovery() {
         script.extend(writes(life * 10..life * 10 + 8, &[0, 1], 150));
         script.push(Op::Reopen { flush_on_close: life % 2 == 0 });
     }
-    sweep("recovery", &plan(TINY, script), 20);
+    sweep("recovery", &plan(TINY, script), 40);
 }
 
 /// A keyspace is copied into another and dropped, one is filled and renamed over it, and a new one takes the
@@ -259,7 +295,7 @@ fn dropping_and_renaming() {
     script.extend(writes(24..30, &[0, 1, 2], 60));
     script.push(Op::DropKeyspace(2));
     script.extend([Op::Step(3), Op::Flush]);
-    sweep("drop", &plan(TINY, script), 40);
+    sweep("drop", &plan(TINY, script), 80);
 }
 
 /// After every crash a consumer of the change stream finds exactly what survived: over rotations, flushes,
@@ -281,7 +317,7 @@ fn following_the_change_stream() {
     script.extend(writes(50..60, &[0], 400));
     script.push(follow(true, Durability::Power));
     script.extend(writes(60..64, &[0, 1], 60));
-    sweep("following", &plan(TINY, script), 60);
+    sweep("following", &plan(TINY, script), 120);
 }
 
 /// Options change between writes, also while tables of the old ones are merged and migrated.
@@ -300,7 +336,7 @@ fn option_changes() {
     script.extend(writes(52..60, &[1], 300));
     script.extend([Op::Flush, Op::Drain, Op::Reopen { flush_on_close: false }]);
     script.extend(writes(60..66, &[0, 1], 90));
-    sweep("option changes", &plan(TINY, script), 60);
+    sweep("option changes", &plan(TINY, script), 120);
 }
 
 /// Ingests between writes to the same keys, to others and to another keyspace: each is there as a whole or
@@ -340,7 +376,7 @@ fn ingests() {
             _ => {}
         }
     }
-    sweep("ingest", &plan(TINY, script), 60);
+    sweep("ingest", &plan(TINY, script), 120);
 }
 
 /// Large values are written, overwritten until their files are empty, and dropped with their keyspace.
@@ -360,13 +396,13 @@ fn large_values() {
     script.push(Op::DropKeyspace(2));
     script.extend((75..90).map(|number| put(number, 0)));
     script.extend([Op::Step(3), Op::Flush, Op::Drain]);
-    sweep("large values", &plan(&options, script), 60);
+    sweep("large values", &plan(&options, script), 120);
 }
 
 fn any_calls(seed: u64) {
     let mut plan = Generator::plan(seed, 0);
     plan.script = Generator::writes(seed, 50, 15);
-    sweep(&format!("any calls of seed {seed}"), &plan, 200);
+    sweep(&format!("any calls of seed {seed}"), &plan, 400);
 }
 
 // The longest tests, one for each seed, so that they share the processors. Tests start in the order of their

@@ -343,9 +343,10 @@ pub(super) const ORDERS: &[Order] = &[
     tree(
         "esker-testkit",
         "mod decoders dir directory_image domain failure events kill operators options script oracle follower \
-                  cursor_walks log_scan open_transaction runner ingest one_key model transactions crash damage \
+                  cursor_walks log_scan open_transaction runner ingest one_key model transactions image_choice crash damage \
                   errors generator shrink watch soak",
     ),
+    Order { package: "esker-testkit", folder: "crash", modules: "mod recoveries", closed: &[] },
     Order {
         package: "esker-testkit",
         folder: "errors",
