@@ -101,8 +101,8 @@ fn written_sectors(table: &str, major: u32, minor: u32) -> Option<u64> {
 
 /// Lets all threads allocate from one heap of the C library, for a process that has started none yet.
 ///
-/// By default a thread has a heap of its own, and what another heap has free is of no use to it. A store whose
-/// cache is filled by one thread and turned over by the next then takes twice its memory.
+/// By default a thread has a heap of its own, and what another heap has free is of no use to it. A store
+/// whose cache is filled by one thread and turned over by the next then takes twice its memory.
 ///
 /// # Errors
 /// If the C library refuses.
@@ -158,8 +158,8 @@ pub(crate) fn disk_bytes(directory: &Path) -> u64 {
     entries.flatten().map(bytes_of).sum()
 }
 
-/// Writes the files of a directory to the device, and has the kernel drop their pages from its cache. Pages that
-/// a process has mapped stay.
+/// Writes the files of a directory to the device, and has the kernel drop their pages from its cache. Pages
+/// that a process has mapped stay.
 ///
 /// # Errors
 /// If a file cannot be opened or synced, or the kernel refuses.

@@ -226,8 +226,8 @@ pub trait File: Send + Sync + Debug {
     /// Tells the kernel that a range will be read soon. Only a hint; errors are ignored.
     fn will_need(&self, offset: u64, len: u64);
 
-    /// Tells the kernel what reads by this open file are like from now on. Only a hint; until it is given, reads
-    /// are [`ReadPattern::Consecutive`].
+    /// Tells the kernel what reads by this open file are like from now on. Only a hint; until it is given,
+    /// reads are [`ReadPattern::Consecutive`].
     fn expect_reads(&self, _pattern: ReadPattern) {}
 
     /// Tells the kernel that a range will not be written again before the next sync, so that write-back may

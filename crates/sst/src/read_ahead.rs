@@ -33,8 +33,8 @@ const MIN_WINDOW_BYTES: u64 = 8 << 10;
 /// writer's buffer fit a second-level cache of a mebibyte, so what the kernel has copied is still cached when
 /// it is walked over. With 256 KiB, and a mebibyte for the writer, a merge of four takes a quarter longer.
 pub(crate) const COMPACTION_WINDOW_BYTES: u64 = 64 << 10;
-/// First read of a scan whose block is not in the page cache: the device takes a tenth longer for it than for a
-/// page, and a short scan does not wait again.
+/// First read of a scan whose block is not in the page cache: the device takes a tenth longer for it than for
+/// a page, and a short scan does not wait again.
 const FIRST_WINDOW_BYTES: u64 = 16 << 10;
 /// Smaller windows are not requested ahead: submitting a read costs as much as the call that it saves.
 const MIN_OVERLAPPED_BYTES: u64 = 64 << 10;

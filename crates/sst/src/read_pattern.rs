@@ -1,11 +1,12 @@
-//! Read pattern of a table's file: what the system is told of it, so that its readahead serves long walks only.
+//! Read pattern of a table's file: what the system is told of it, so that its readahead serves long walks
+//! only.
 //!
-//! The kernel takes two reads behind one another for the beginning of a long one, and reads ahead up to what the
-//! device's setting allows, mebibytes on some machines: a scan of a hundred entries then reads ten times what it
-//! uses. So the file's reads are told to be scattered, and each reads what is asked for. While walks of full
-//! windows are under way ([`LongWalk`]), they are told to be consecutive: the kernel keeps more reads in flight
-//! than the one window that is requested ahead, and in larger pages. Lookups meanwhile are not affected, because
-//! they are not consecutive.
+//! The kernel takes two reads behind one another for the beginning of a long one, and reads ahead up to what
+//! the device's setting allows, mebibytes on some machines: a scan of a hundred entries then reads ten times
+//! what it uses. So the file's reads are told to be scattered, and each reads what is asked for. While walks
+//! of full windows are under way ([`LongWalk`]), they are told to be consecutive: the kernel keeps more reads
+//! in flight than the one window that is requested ahead, and in larger pages. Lookups meanwhile are not
+//! affected, because they are not consecutive.
 
 use esker_env::{File, ReadPattern};
 use std::sync::Arc;
@@ -34,8 +35,8 @@ impl ReadPatterns {
     }
 }
 
-/// A walk that reads full windows. Where one begins just as the last one ends, the hints may be given in the wrong
-/// order: until the next one begins, the kernel reads less ahead, and nothing else.
+/// A walk that reads full windows. Where one begins just as the last one ends, the hints may be given in the
+/// wrong order: until the next one begins, the kernel reads less ahead, and nothing else.
 #[derive(Debug)]
 pub(crate) struct LongWalk {
     patterns: Arc<ReadPatterns>,

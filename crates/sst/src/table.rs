@@ -143,10 +143,7 @@ impl Table {
             true => (FilterAccess::None, FilterDamage::new()),
             false => reader.filter(&*file, identity.pages_filters()),
         };
-        let range_tombstones = match reader.section(SectionKind::RANGE_TOMBSTONES) {
-            None => Arc::default(),
-            Some(at) => Arc::new(reader.decode(&*file, at, range_tombstones::decode)?),
-        };
+        let range_tombstones = range_tombstones_of(&reader, &*file)?;
         let dictionary = reader.section(SectionKind::DICTIONARY).map(|at| {
             reader.decode(&*file, at, |section| dictionary::decode(reader.footer.uid, at.offset, section))
         });
@@ -267,6 +264,13 @@ impl Table {
 }
 
 /// Expected false-positive rate of the filter; 1 for one of an unknown policy, which is unreadable.
+fn range_tombstones_of(reader: &SectionReader, file: &dyn File) -> Result<Arc<RangeTombstones>> {
+    Ok(match reader.section(SectionKind::RANGE_TOMBSTONES) {
+        None => Arc::default(),
+        Some(at) => Arc::new(reader.decode(file, at, range_tombstones::decode)?),
+    })
+}
+
 fn expected_rate(properties: &TableProperties) -> f64 {
     properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None).false_positive_rate()
 }

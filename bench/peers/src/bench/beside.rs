@@ -9,8 +9,8 @@ use crate::engine::{Engine, Result, Session};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Puts of the other thread in a second: of JSON values 10 MB, so that a memtable of 64 MiB is flushed every 7 s and
-/// merged into the levels below. Merge trees take more, so all of them have the same work.
+/// Puts of the other thread in a second: of JSON values 10 MB, so that a memtable of 64 MiB is flushed every
+/// 7 s and merged into the levels below. Merge trees take more, so all of them have the same work.
 const PUTS_A_SECOND: u64 = 20_000;
 /// How often it puts what is due.
 const TICK: Duration = Duration::from_millis(1);
@@ -41,7 +41,7 @@ impl Bench {
         let workload = Workload { name, threads: 1, operations, max_seconds, operation: &get };
         let written = AtomicU64::new(0);
         let (most, seed) = (self.settings.records, self.settings.seed);
-        let put = |is_over: &AtomicBool| put_steadily(data, engine, (most, seed), is_over, &written);
+        let put = |is_over: &AtomicBool| put_steadily(data, engine, written_records(most, seed), is_over, &written);
         let mut record = self.drive_beside(engine, &workload, Some(&put))?;
         let count = written.into_inner();
         let choices = written_records(most, seed).take(count as usize).zip(1..);
@@ -57,12 +57,12 @@ fn written_records(records: u64, seed: u64) -> impl Iterator<Item = u32> {
     std::iter::repeat_with(move || random.below(records) as u32)
 }
 
-/// Puts records, of which there are so many, at the steady rate until it is over; without a pause where the store
-/// cannot keep up. What has become due is put at once, a tick's worth at least.
+/// Puts these records at the steady rate until it is over; without a pause where the store cannot keep up.
+/// What has become due is put at once, a tick's worth at least.
 fn put_steadily(
     data: &Data,
     engine: &dyn Engine,
-    (most, seed): (u64, u64),
+    records: impl Iterator<Item = u32>,
     is_over: &AtomicBool,
     written: &AtomicU64,
 ) -> Result<()> {
@@ -70,7 +70,7 @@ fn put_steadily(
     let mut key = [0; KEY_BUFFER_BYTES];
     let start = Instant::now();
     let mut count = 0u64;
-    for (record, version) in written_records(most, seed).zip(1..) {
+    for (record, version) in records.zip(1..) {
         loop {
             if is_over.load(Ordering::Relaxed) && count > 0 {
                 return Ok(());

@@ -32,7 +32,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 const MAX_WARM_SECONDS_PER_GIB: f64 = 16.0;
 /// Least cache size for these seconds, so that small caches are warm on slow stores as well.
 const LEAST_WARM_MIB: u64 = 256;
-/// Most of these seconds where memory is limited: a read that misses waits for the device, for 100 us or more.
+/// Most of these seconds where memory is limited: a read that misses waits for the device, for 100 us or
+/// more.
 const MAX_LIMITED_WARM_SECONDS: f64 = 60.0;
 /// Gets for each block that the cache can hold: where the records are twice as large as the cache, they touch
 /// 1.26 times as many blocks as it holds, and more where the records are larger.
@@ -155,8 +156,8 @@ impl Bench {
         self.emit_value("disk_after_compaction", megabytes(process::disk_bytes(&self.home)), "MB", "")
     }
 
-    /// In a run with limited memory, closes the store, has the kernel forget its files' pages, and opens it: what
-    /// is read next comes from the device, whatever the fill left in memory.
+    /// In a run with limited memory, closes the store, has the kernel forget its files' pages, and opens it:
+    /// what is read next comes from the device, whatever the fill left in memory.
     fn drop_caches(&self, engine: Box<dyn Engine>) -> Result<Box<dyn Engine>> {
         if self.settings.memory_limit_mib == 0 {
             return Ok(engine);

@@ -51,8 +51,8 @@ pub struct ListenConfig {
     /// Threads that serve connections. Default: one for each two cores, at least one; the engine's background
     /// work takes the rest.
     pub io_threads: usize,
-    /// Threads that execute what must wait for a device or for a stall; if they are several, a quarter of them
-    /// only reads. Default: 16, whose reads keep a drive busy.
+    /// Threads that execute what must wait for a device or for a stall; if they are several, a quarter of
+    /// them only reads. Default: 16, whose reads keep a drive busy.
     pub slow_threads: usize,
 }
 

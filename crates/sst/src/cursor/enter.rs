@@ -131,7 +131,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// The block that a walk begins with, or one beside none; `None` if it is better read with those behind it.
+    /// The block that a walk begins with, or one beside none; `None` if it is better read with those behind
+    /// it.
     fn read_alone(&self, walk: Walk, number: usize) -> Result<Option<BlockRef>> {
         let table = &**attached(&self.table);
         // A step backwards to the entry before a key may be the whole walk.

@@ -163,8 +163,8 @@ fn walks_that_turn_round_see_every_entry() {
     });
 }
 
-/// A short scan of what is not in the page cache waits for the device once: its first read has the blocks behind
-/// the first one.
+/// A short scan of what is not in the page cache waits for the device once: its first read has the blocks
+/// behind the first one.
 #[test]
 fn a_short_scan_reads_its_blocks_at_once() {
     let entries = sample();

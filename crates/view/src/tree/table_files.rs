@@ -180,8 +180,8 @@ impl TableFiles {
         OpenAmount { tables: self.tables.count(), bytes: self.tables.memory_bytes() }
     }
 
-    /// Lets metadata of open tables have so many bytes for the present, at least those of the limit. Of tables
-    /// above a lower target the next [`TableFiles::choose_cold`] tells.
+    /// Lets metadata of open tables have so many bytes for the present, at least those of the limit. Of
+    /// tables above a lower target the next [`TableFiles::choose_cold`] tells.
     pub fn set_target_bytes(&self, bytes: u64) {
         self.eviction.set_target_bytes(bytes);
     }
