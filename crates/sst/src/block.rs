@@ -184,8 +184,8 @@ const ENCODING_BYTES: usize = 1024;
 
 /// Appends the file image of the staged entries, at least one, without checksum: header and stored bytes.
 ///
-/// A large value is in memory twice at most while this runs: the payload is freed before the compressed bytes
-/// are appended.
+/// A large value is in memory twice at most while this runs: the payload of a compressed block is freed before
+/// the compressed bytes are appended, unless [`Scratch::keeps_payload`] asks for it.
 pub(crate) fn append_image(
     staged: &mut staged::Staged,
     layout: BlockLayout,
@@ -203,7 +203,10 @@ pub(crate) fn append_image(
         if header.codec_id == id::NONE {
             append_parts(&header, &raw, out);
         } else {
-            large_buffer::free_if_large(&mut raw);
+            // By its room, not by its length: a buffer grows by halves at least.
+            if !scratch.keeps_payload {
+                large_buffer::free_if_large(&mut raw);
+            }
             append_parts(&header, &scratch.compressed[..header.stored_len as usize], out);
         }
         scratch.raw = raw;
@@ -289,13 +292,15 @@ pub(crate) struct Compression<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     raw: Vec<u8>,
+    /// Whether the next payload is wanted behind [`append_image`], by [`Scratch::raw`].
+    pub(crate) keeps_payload: bool,
     compressed: Vec<u8>,
     /// For the adaptive choice of codecs: the table's own, so that its bytes do not depend on other tables.
     history: esker_codec::History,
 }
 
 impl Scratch {
-    /// The payload of the block that was compressed last.
+    /// The payload of the block that was compressed last, if it was to be kept.
     pub(crate) fn raw(&self) -> &[u8] {
         &self.raw
     }

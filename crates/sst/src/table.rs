@@ -263,7 +263,6 @@ impl Table {
     }
 }
 
-/// Expected false-positive rate of the filter; 1 for one of an unknown policy, which is unreadable.
 fn range_tombstones_of(reader: &SectionReader, file: &dyn File) -> Result<Arc<RangeTombstones>> {
     Ok(match reader.section(SectionKind::RANGE_TOMBSTONES) {
         None => Arc::default(),
@@ -271,6 +270,7 @@ fn range_tombstones_of(reader: &SectionReader, file: &dyn File) -> Result<Arc<Ra
     })
 }
 
+/// Expected false-positive rate of the filter; 1 for one of an unknown policy, which is unreadable.
 fn expected_rate(properties: &TableProperties) -> f64 {
     properties.filter.parse::<FilterPolicy>().unwrap_or(FilterPolicy::None).false_positive_rate()
 }

@@ -369,6 +369,7 @@ impl TableWriter {
             return self.buffer_block(admission);
         }
         let start = self.out.bytes.len();
+        self.scratch.keeps_payload = admission.is_some();
         let header = block::append_image(
             &mut self.staged,
             self.layout,

@@ -131,6 +131,31 @@ fn warm_blocks_equal_loaded_blocks() {
     }
 }
 
+/// A buffer that grew for a block of half a mebibyte has room for a mebibyte: that is not the length of what is in
+/// it.
+#[test]
+fn blocks_below_the_bound_of_large_values_are_warmed_whatever_room_their_buffer_has() {
+    let lengths = [300, 550, 600, 730, 900, 1_012, 1_023, 1_024, 700, 20].map(|kib| kib << 10);
+    let entries: Vec<TestEntry> = lengths
+        .iter()
+        .enumerate()
+        .map(|(number, &len)| TestEntry {
+            key: vec![b'a' + number as u8; 8],
+            tag: Tag::new(SeqNo::new(1), ValueKind::Put),
+            value: b"half of it repeats itself, ".iter().copied().cycle().take(len).collect(),
+        })
+        .collect();
+    let tables = Tables::new(CacheKind::Slots, 256 << 20);
+    let options = TableOptions { codec: Codec::Lz4, ..options() };
+    let input = tables.input(&entries, &options);
+    load(&input, 0..input.blocks(), Admission::Point);
+    let warmed = tables.merge(&input, &options).expect("everything is warm");
+    let table = tables.output(&warmed);
+    let warm = resident(&table);
+    let is_large = |number: usize| entries[number].value.len() + 64 >= 1 << 20;
+    assert_eq!(warm, (0..entries.len()).filter(|&number| !is_large(number)).collect::<Vec<_>>());
+}
+
 #[test]
 fn warming_works_without_slots_and_with_every_cache_kind() {
     let sample = entries(Shape::Random, 2_000, 0, &SeededRandom::new(6));
