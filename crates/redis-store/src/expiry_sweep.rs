@@ -6,11 +6,17 @@ use crate::notifications::{Interest, Told};
 use crate::store::Store;
 use crate::txn::{Stalls, Txn};
 use esker::{Result, SeqNo};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Keys of one round, which are looked up and deleted one after the other.
+/// Keys of one round, which are looked up and then deleted one after the other.
 const KEYS_OF_A_ROUND: usize = 256;
+
+/// Rounds of a database in one sweep: two thousand keys, a twentieth of a second. A sweep walks over what was
+/// deleted of the millisecond at which it begins, so fewer would walk more often where many keys have one
+/// time.
+const ROUNDS_OF_A_SWEEP: usize = 8;
 
 /// How long a key's stripe is waited for. Groups of commands hold theirs for less.
 const STRIPE_WAIT: Duration = Duration::from_millis(2);
@@ -38,26 +44,57 @@ impl Store {
         observe: &mut dyn FnMut(Expired),
     ) -> Result<u64> {
         // An expiry that is set meanwhile lowers it again.
-        self.next_expiry_ms.store(u64::MAX, Ordering::Release);
-        let swept = self.sweep_all(now_ms, interest, observe);
+        let from_ms = self.next_expiry_ms.swap(u64::MAX, Ordering::AcqRel);
+        let swept = self.sweep_all(from_ms, now_ms, interest, observe);
         // After a failure keys are due still.
-        let next_ms = *swept.as_ref().unwrap_or(&now_ms);
+        let next_ms = *swept.as_ref().unwrap_or(&from_ms);
         self.next_expiry_ms.fetch_min(next_ms, Ordering::AcqRel);
         swept.map(|_| self.next_expiry_ms.load(Ordering::Acquire))
     }
 
-    fn sweep_all(&self, now_ms: u64, interest: Interest, observe: &mut dyn FnMut(Expired)) -> Result<u64> {
+    /// No key expires before `from_ms`. Returns when the first does that is left.
+    fn sweep_all(
+        &self,
+        from_ms: u64,
+        now_ms: u64,
+        interest: Interest,
+        observe: &mut dyn FnMut(Expired),
+    ) -> Result<u64> {
         let mut next_ms = u64::MAX;
         for db in 0..self.databases() {
-            let (due, later) = self.due(db, now_ms)?;
-            let is_full = due.len() == KEYS_OF_A_ROUND;
-            let mut is_left = is_full;
-            for key in due {
-                is_left |= !self.expire(db, &key, interest, observe)?;
-            }
-            next_ms = next_ms.min(if is_left { now_ms } else { later });
+            next_ms = next_ms.min(self.sweep_database(db, from_ms, now_ms, interest, observe)?);
         }
         Ok(next_ms)
+    }
+
+    fn sweep_database(
+        &self,
+        db: u16,
+        from_ms: u64,
+        now_ms: u64,
+        interest: Interest,
+        observe: &mut dyn FnMut(Expired),
+    ) -> Result<u64> {
+        let physical = self.physical(db);
+        let end = expiry_key(PhysicalDb(physical.0 + 1), 0, &[]);
+        let mut from = expiry_key(physical, from_ms, &[]);
+        let (mut left_ms, mut last_ms) = (u64::MAX, from_ms);
+        for _ in 0..ROUNDS_OF_A_SWEEP {
+            let (due, later_ms) = self.due(from..end.clone(), now_ms)?;
+            for (expiry_ms, key) in &due {
+                if !self.expire_in(db, Some(physical), key, interest, observe)? {
+                    left_ms = left_ms.min(*expiry_ms);
+                }
+            }
+            let Some((expiry_ms, key)) = due.last().filter(|_| due.len() == KEYS_OF_A_ROUND) else {
+                return Ok(left_ms.min(later_ms));
+            };
+            // The next round begins behind the last key of this one.
+            from = expiry_key(physical, *expiry_ms, key);
+            from.push(0);
+            last_ms = *expiry_ms;
+        }
+        Ok(left_ms.min(last_ms))
     }
 
     /// No key expires before this time, in milliseconds since 1970; zero until the first sweep.
@@ -76,19 +113,18 @@ impl Store {
         self.kept_expired_until_ms.load(Ordering::Acquire)
     }
 
-    /// Keys of a database that are due, and when the first that is not will be.
-    fn due(&self, db: u16, now_ms: u64) -> Result<(Vec<Vec<u8>>, u64)> {
-        let physical = self.physical(db);
-        let (first, end) = (expiry_key(physical, 0, &[]), expiry_key(PhysicalDb(physical.0 + 1), 0, &[]));
+    /// Keys that are due, of a range of the index of expiries, each with its time, and when the first that is
+    /// not will be.
+    fn due(&self, range: Range<Vec<u8>>, now_ms: u64) -> Result<(Vec<(u64, Vec<u8>)>, u64)> {
         let mut due = Vec::new();
-        for key in self.space(Space::Expiries).keys(first..end) {
+        for key in self.space(Space::Expiries).keys(range) {
             let key = key?;
             let Some(expiry_ms) = key.get(2..10).and_then(|bytes| bytes.try_into().ok()) else { continue };
             let expiry_ms = u64::from_be_bytes(expiry_ms);
             if expiry_ms > now_ms {
                 return Ok((due, expiry_ms));
             }
-            due.push(key[10..].to_vec());
+            due.push((expiry_ms, key[10..].to_vec()));
             if due.len() == KEYS_OF_A_ROUND {
                 return Ok((due, now_ms));
             }
@@ -109,8 +145,24 @@ impl Store {
         interest: Interest,
         observe: &mut dyn FnMut(Expired),
     ) -> Result<bool> {
+        self.expire_in(db, None, key, interest, observe)
+    }
+
+    /// The same; `false` also if the database is not `physical` any more, because it was exchanged.
+    fn expire_in(
+        &self,
+        db: u16,
+        physical: Option<PhysicalDb>,
+        key: &[u8],
+        interest: Interest,
+        observe: &mut dyn FnMut(Expired),
+    ) -> Result<bool> {
         let mut held = Held::new(&self.stripes);
         if !held.wait_at_most(&mut vec![self.stripes.of(db, key)], Access::Exclusive, STRIPE_WAIT) {
+            return Ok(false);
+        }
+        // Databases are exchanged under all stripes.
+        if physical.is_some_and(|physical| physical != self.physical(db)) {
             return Ok(false);
         }
         let mut txn = Txn::new(self, interest);
