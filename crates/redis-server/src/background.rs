@@ -37,7 +37,8 @@ impl Background {
     }
 
     /// Works until it is closed. `touch` gets what the deletion of a key told while its stripe is held,
-    /// `tell` the same without any lock. `timed` calls what looks for expired keys, and notes its time.
+    /// `tell` the same without any lock. `timed` is called in each interval; it calls what
+    /// looks for expired keys, and notes its time.
     ///
     /// Errors are not reported here: what fails is tried again in the next interval, and the engine's
     /// failures, which make it read-only, are answered to every writer.
@@ -51,8 +52,8 @@ impl Background {
     ) {
         loop {
             let is_active = !self.expires_lazily.load(Ordering::Acquire);
-            let sweep = || sweep(store, interest(), touch, tell);
-            let next_ms = if is_active { timed(&sweep) } else { u64::MAX };
+            let sweep = || if is_active { sweep(store, interest(), touch, tell) } else { u64::MAX };
+            let next_ms = timed(&sweep);
             let has_garbage = collect(store);
             let wait_ms = match has_garbage {
                 true => 0,

@@ -5,7 +5,7 @@
 //! writes it; `access` users, `users` their rights beyond Redis, `access_changes` what their changes end;
 //! `watches` keys of WATCH, `tracking` keys that clients cache; `waiting` blocked clients;
 //! `config` directives, `settings` what they change, `tls` what they say of certificates and
-//! `tls_changes` how that is replaced; `statistics` counters; `observed` what is noted of
+//! `tls_changes` how that is replaced; `statistics` counters, `rates` how fast they grow; `observed` what is noted of
 //! commands, and `observer` what a thread notes; [`figures`] tells programs all of that;
 //! `pubsub` channels; `keyspace_events` changes as messages; `session` one client's state; `command_kinds`
 //! what the executor asks of each command; `call` one call of a command; `reply_tree` replies from the
@@ -47,6 +47,7 @@ mod observed;
 mod observer;
 mod pausing;
 mod pubsub;
+mod rates;
 mod rebinding;
 mod reconfigure;
 mod reply_tree;

@@ -16,9 +16,10 @@ use crate::observed::counters::Ended;
 use crate::observed::latency::LatencyEvent;
 use crate::pausing::Pausing;
 use crate::pubsub::PubSub;
+use crate::rates::Rates;
 use crate::rebinding::Rebinding;
 use crate::scripts::Scripting;
-use crate::statistics::Statistics;
+use crate::statistics::{Statistics, read};
 use crate::stop::Stop;
 use crate::tls::ServerTls;
 use crate::tracking::Tracking;
@@ -71,6 +72,8 @@ pub struct Server {
     pub(crate) config: Config,
     /// Counters.
     pub(crate) statistics: Statistics,
+    /// How fast some of its counters grow.
+    pub(crate) rates: Rates,
     /// SAVE and BGSAVE.
     pub(crate) checkpoints: Checkpoints,
     /// What is noted of commands.
@@ -135,6 +138,7 @@ impl Server {
             names: OnceLock::new(),
             config: Config::default(),
             statistics: Statistics::default(),
+            rates: Rates::default(),
             checkpoints: Checkpoints::new(started_ms / 1000),
             observed: Observed::default(),
             max_clients: AtomicU64::new(10_000),
@@ -337,6 +341,14 @@ impl Server {
         if self.pausing.count() > 0 {
             self.pausing.end_if_over(self.now_ms());
         }
+    }
+
+    /// Looks at the counters whose rates INFO tells.
+    pub(crate) fn look_at_rates(&self) {
+        let counted = &self.statistics;
+        self.rates.look(self.clock.monotonic_ns(), || {
+            [&counted.commands, &counted.received_bytes, &counted.sent_bytes].map(read)
+        });
     }
 
     /// Deletes expired keys and notes how long that took: `expire-cycle`.

@@ -49,6 +49,7 @@ fn set(call: &mut Call<'_, '_>) -> Outcome {
 
 fn reset_statistics(call: &mut Call<'_, '_>) -> Outcome {
     call.server.statistics.reset();
+    call.server.rates.reset();
     call.server.observed.commands.reset();
     call.reply.status(b"OK");
     Ok(())

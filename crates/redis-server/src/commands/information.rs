@@ -206,15 +206,22 @@ fn persistence(server: &Server, text: &mut String) {
 fn stats(server: &Server, text: &mut String) {
     let counted = &server.statistics;
     let tracking = server.tracking.counts();
+    let [operations, received, sent] = server.rates.per_second();
     lines(
         text,
         "Stats",
         &[
             ("total_connections_received", read(&counted.connections).to_string()),
             ("total_commands_processed", read(&counted.commands).to_string()),
+            ("instantaneous_ops_per_sec", format!("{operations:.0}")),
             ("total_net_input_bytes", read(&counted.received_bytes).to_string()),
             ("total_net_output_bytes", read(&counted.sent_bytes).to_string()),
+            ("instantaneous_input_kbps", format!("{:.2}", received / 1024.0)),
+            ("instantaneous_output_kbps", format!("{:.2}", sent / 1024.0)),
             ("rejected_connections", read(&counted.refused_connections).to_string()),
+            ("sync_full", "0".to_owned()),
+            ("sync_partial_ok", "0".to_owned()),
+            ("sync_partial_err", "0".to_owned()),
             ("expired_keys", server.store.expired_keys().to_string()),
             ("evicted_keys", "0".to_owned()),
             ("evicted_clients", "0".to_owned()),

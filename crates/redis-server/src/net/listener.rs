@@ -282,7 +282,11 @@ impl<'s> Threads<'s> {
             let tell = |told: &Told| {
                 server.after_commit(told);
             };
-            server.background.run(&server.store, &interest, &touch, &tell, &|sweep| server.time_sweep(sweep));
+            let sweep = |sweep: &dyn Fn() -> u64| {
+                server.look_at_rates();
+                server.time_sweep(sweep)
+            };
+            server.background.run(&server.store, &interest, &touch, &tell, &sweep);
         })?;
         named("redis-checkpoint").spawn_scoped(scope, || server.checkpoints.run(server.store.database()))?;
         Ok(())
