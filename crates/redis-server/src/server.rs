@@ -23,7 +23,7 @@ use crate::statistics::{Statistics, read};
 use crate::stop::Stop;
 use crate::tls::ServerTls;
 use crate::tracking::Tracking;
-use crate::waiting::{WaitEnd, Waiting};
+use crate::waiting::{Place, WaitEnd, Waiting};
 use crate::watches::Watches;
 use esker::SeqNo;
 use esker::parts::env::{Clock, SystemClock};
@@ -31,6 +31,7 @@ use esker_redis_commands::Names;
 use esker_redis_data::hyperloglog::SPARSE_MAX_BYTES;
 use esker_redis_store::expiry_sweep::Expired;
 use esker_redis_store::notifications::{Interest, Told};
+use esker_redis_store::txn::resident_only;
 use esker_redis_store::{Store, Txn};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -247,7 +248,12 @@ impl Server {
     /// for some of it: then the caller serves them, or a thread of connections does so in its next tick.
     pub(crate) fn after_commit(&self, told: &Told) -> bool {
         told.events.iter().for_each(|event| self.keyspace_events.publish(&self.pubsub, event));
-        let mut is_awaited = self.waiting.note(told);
+        let may_be_there = |(db, key): &Place| {
+            let found = resident_only(|| Txn::new(&self.store, Interest::default()).entry(*db, key));
+            // What is not in memory, or cannot be read, is left to the command that waits.
+            found.ok().flatten().is_none_or(|entry| entry.record().is_some())
+        };
+        let mut is_awaited = self.waiting.note(told, &may_be_there);
         let mut more = Vec::new();
         // A watch may begin at any time, so its keys are always listed.
         let interest = Interest { changed_keys: true, ..self.interest() };

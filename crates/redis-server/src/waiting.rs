@@ -15,7 +15,7 @@ use esker_redis_store::Kind;
 use esker_redis_store::notifications::Told;
 use esker_resp::writer::{Protocol, ReplyWriter};
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -72,13 +72,16 @@ pub(crate) type Ticket = u64;
 /// The clients that wait for one key, by tickets, ascending.
 type Line = VecDeque<(Ticket, Arc<Waiter>)>;
 
+/// Keys are the clients' to choose, so they lie in trees: hashes without a secret can be made to meet.
 #[derive(Debug, Default)]
 struct Tables {
-    lines: HashMap<Place, Line, foldhash::fast::FixedState>,
+    lines: BTreeMap<Place, Line>,
     clients: HashMap<u64, (Ticket, Arc<Waiter>), foldhash::fast::FixedState>,
     last_ticket: Ticket,
     /// Changed keys whose clients are still to be served, in the order of their changes.
     ready: VecDeque<Place>,
+    /// The same keys: exchanged databases make as many ready at once as clients wait for.
+    is_ready: BTreeSet<Place>,
     /// Keys whose clients are to be served by a thread that may wait.
     postponed: Vec<Place>,
 }
@@ -103,15 +106,27 @@ impl Tables {
     /// Whether a client waits for the key; then it is ready afterwards.
     fn make_ready(&mut self, place: &Place) -> bool {
         let is_awaited = self.lines.contains_key(place);
-        if is_awaited && !self.ready.contains(place) {
+        if is_awaited && self.is_ready.insert(place.clone()) {
             self.ready.push_back(place.clone());
         }
         is_awaited
     }
 
+    fn has_stream_readers(&self, place: &Place) -> bool {
+        let mut line = self.lines.get(place).into_iter().flatten();
+        line.any(|(_, waiter)| waiter.kind() == Kind::Stream)
+    }
+
+    /// Takes the first of the ready keys.
+    fn pop_ready(&mut self) -> Option<Place> {
+        let place = self.ready.pop_front()?;
+        self.is_ready.remove(&place);
+        Some(place)
+    }
+
     /// The keys of a database that clients wait for, in the order in which their first clients came.
     fn places_of(&self, db: u16) -> Vec<Place> {
-        let of_db = self.lines.iter().filter(|(place, _)| place.0 == db);
+        let of_db = self.lines.range((db, Box::default())..).take_while(|(place, _)| place.0 == db);
         let mut places: Vec<_> =
             of_db.map(|(place, line)| (line.front().map(|(ticket, _)| *ticket), place.clone())).collect();
         places.sort_unstable();
@@ -171,9 +186,10 @@ impl Waiting {
         changed.iter().any(|place| tables.lines.contains_key(place))
     }
 
-    /// Notes the awaited keys among those that a batch changed. Whether there are some: then the caller, or
-    /// else a thread of connections, serves their clients.
-    pub(crate) fn note(&self, told: &Told) -> bool {
+    /// Notes the awaited keys among those that a batch changed; of databases that changed as a whole, those that
+    /// may be there now. Whether there are some: then the caller, or else a thread of connections, serves their
+    /// clients.
+    pub(crate) fn note(&self, told: &Told, may_be_there: &dyn Fn(&Place) -> bool) -> bool {
         if !self.is_used() || (told.changed.is_empty() && told.databases.is_empty()) {
             return false;
         }
@@ -184,7 +200,11 @@ impl Waiting {
         }
         for (db, _) in &told.databases {
             for place in tables.places_of(*db) {
-                is_any |= tables.make_ready(&place);
+                // Each ready key has the whole command of its client executed, which may name as many keys.
+                // Readers of a stream are told also that it is gone.
+                if tables.has_stream_readers(&place) || may_be_there(&place) {
+                    is_any |= tables.make_ready(&place);
+                }
             }
         }
         self.has_ready.store(!tables.ready.is_empty(), Ordering::Release);
@@ -204,7 +224,7 @@ impl Waiting {
     /// The next key whose clients are to be served.
     pub(crate) fn next_ready(&self) -> Option<Place> {
         let mut tables = self.tables.lock();
-        let place = tables.ready.pop_front();
+        let place = tables.pop_ready();
         self.has_ready.store(!tables.ready.is_empty(), Ordering::Release);
         place
     }

@@ -6,8 +6,8 @@
 
 use esker_redis_store::notifications::Told;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -17,7 +17,8 @@ pub(crate) type Mark = Arc<AtomicBool>;
 /// A client's mark, and whether the key had expired already when WATCH was called.
 type Watcher = (Mark, bool);
 
-type ByKey = HashMap<(u16, Box<[u8]>), Vec<Watcher>, foldhash::fast::FixedState>;
+/// A tree, because keys are the clients' to choose: hashes without a secret can be made to meet.
+type ByKey = BTreeMap<(u16, Box<[u8]>), Vec<Watcher>>;
 
 /// The watched keys of all clients.
 #[derive(Debug, Default)]
@@ -73,7 +74,8 @@ impl Watches {
     /// The watched keys of a database.
     pub(crate) fn keys_of(&self, db: u16) -> Vec<Box<[u8]>> {
         let by_key = self.by_key.lock();
-        by_key.keys().filter(|(of, _)| *of == db).map(|(_, key)| key.clone()).collect()
+        let of_db = by_key.range((db, Box::default())..).take_while(|((of, _), _)| *of == db);
+        of_db.map(|((_, key), _)| key.clone()).collect()
     }
 }
 

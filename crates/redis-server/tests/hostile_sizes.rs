@@ -66,6 +66,26 @@ fn watched_keys_and_subscriptions_take_linear_time() {
     });
 }
 
+/// All keys that a client waits for are ready at once when databases are exchanged.
+#[test]
+fn many_awaited_keys_take_linear_time() {
+    let mut victim = Victim::start("sizes-awaited", "");
+    victim.survives("SWAPDB beside BLPOP", 256, |address| {
+        let names: Vec<String> = (0..200_000).map(|n| format!("key:{n}")).collect();
+        let mut request: Vec<&[u8]> = vec![b"BLPOP"];
+        request.extend(names.iter().map(String::as_bytes));
+        request.push(b"0");
+        let (mut waiting, mut other) = (Client::connect(address), Client::connect(address));
+        waiting.send(&encode(&request));
+        while !contains(&other.words("INFO clients").bulk(), b"blocked_clients:1") {}
+        other.words("SWAPDB 0 1");
+        other.words("SWAPDB 0 1");
+        other.words("RPUSH key:199999 element");
+        waiting.read();
+        assert_eq!(waiting.raw(), b"*2\r\n$10\r\nkey:199999\r\n$7\r\nelement\r\n");
+    });
+}
+
 /// A number of the client's own line in CLIENT LIST.
 fn told(client: &mut Client, own_id: i64, name: &str) -> usize {
     let lines = String::from_utf8(client.words("CLIENT LIST").bulk()).expect("text");
