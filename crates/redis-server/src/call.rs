@@ -57,21 +57,29 @@ impl<'c> Call<'c, '_> {
     /// Looks up the key that is the argument at `position`.
     pub(crate) fn entry(&mut self, position: usize) -> Outcome<Entry> {
         let entry = self.txn.entry(self.session.db, self.args[position])?;
-        self.note_lookup(&entry);
+        self.note_lookup(position, entry.record().is_some());
         Ok(entry)
     }
 
     /// Looks up the keys that are the arguments at `positions`.
     pub(crate) fn entries(&mut self, positions: Range<usize>) -> Outcome<Vec<Entry>> {
-        let entries = self.txn.entries(self.session.db, &self.args[positions])?;
-        entries.iter().for_each(|entry| self.note_lookup(entry));
+        let entries = self.txn.entries(self.session.db, &self.args[positions.clone()])?;
+        for (position, entry) in positions.zip(&entries) {
+            self.note_lookup(position, entry.record().is_some());
+        }
         Ok(entries)
     }
 
-    /// Counts whether a key was there. Commands that write are not counted, as in Redis.
-    fn note_lookup(&mut self, entry: &Entry) {
-        if self.command.flags().contains(CommandFlags::READONLY) {
-            self.observer.looked_up(entry.record().is_some());
+    /// Counts whether a key was there, and tells if it was not. Commands that write are not counted, as in
+    /// Redis; OBJECT tells nothing, and MEMORY USAGE does neither.
+    fn note_lookup(&mut self, position: usize, is_there: bool) {
+        let name = self.command.name();
+        if !self.command.flags().contains(CommandFlags::READONLY) || name == "memory|usage" {
+            return;
+        }
+        self.observer.looked_up(is_there);
+        if !is_there && !name.starts_with("object|") {
+            self.event(position, EventClass::MISS, "keymiss");
         }
     }
 

@@ -142,6 +142,8 @@ fn lookups_of_reading_commands_are_hits_and_misses_as_in_redis() {
         "bitcount a",
         "touch a b",
         "dump b",
+        "memory usage a",
+        "memory usage b",
     ];
     assert_same(&servers("lookups"), |client| {
         let told = |client: &mut Client| {
@@ -155,6 +157,21 @@ fn lookups_of_reading_commands_are_hits_and_misses_as_in_redis() {
         };
         commands.iter().map(after).collect::<Vec<_>>()
     });
+}
+
+#[test]
+fn rates_grow_while_a_client_works() {
+    let server = esker("observed-rates");
+    let mut client = server.connect();
+    let names = ["instantaneous_ops_per_sec:", "instantaneous_input_kbps:", "instantaneous_output_kbps:"];
+    // The client's patience ends the test if they stay.
+    for name in names {
+        let is_some = |info: &str| {
+            let line = info.lines().find_map(|line| line.strip_prefix(name)).expect("INFO tells it");
+            line.parse::<f64>().expect("a number") > 0.0
+        };
+        while !is_some(&text(client.words("info stats"))) {}
+    }
 }
 
 #[test]

@@ -114,3 +114,12 @@ fn a_client_watches_a_bounded_number_of_keys() {
     assert_eq!(client.request(&["unwatch"]), b"+OK\r\n");
     assert_eq!(client.request(&["watch", "more"]), b"+OK\r\n");
 }
+
+#[test]
+fn shards_are_not_subscribed_to_within_a_transaction() {
+    let server = TestServer::new("transactions-shards");
+    let mut client = server.client();
+    let replies = client.pipeline(b"MULTI\r\nSSUBSCRIBE a\r\nEXEC\r\n");
+    let expected = "+OK\r\n+QUEUED\r\n*1\r\n-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client\r\n";
+    assert_eq!(String::from_utf8_lossy(&replies), expected);
+}

@@ -29,6 +29,10 @@ const MAX_SUBSCRIPTIONS: usize = 1 << 20;
 const MAX_SUBSCRIBED_BYTES: usize = 64 << 20;
 
 fn subscribe(call: &mut Call<'_, '_>, subject: Subject) -> Outcome {
+    // Within a transaction Redis lets clients subscribe to the other two for the sake of older programs.
+    if subject == Subject::Shard && call.denies_waiting {
+        return Err("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client".into());
+    }
     // A client within the process has no connection that messages could go to.
     let Some(client) = call.server.clients.get(call.session.id) else {
         return Err("ERR this client cannot receive messages".into());
