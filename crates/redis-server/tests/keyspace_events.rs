@@ -154,7 +154,9 @@ fn every_command_makes_the_events_of_redis() {
         for (mut theirs, mut ours) in theirs.into_iter().zip(ours) {
             // The place of `new` among the other events of one command is another one for SMOVE.
             if classes == "KEAmn" {
-                [&mut theirs, &mut ours].map(|(_, told)| told.sort_by_key(|message| format!("{message:?}")));
+                [&mut theirs, &mut ours]
+                    .into_iter()
+                    .for_each(|(_, told)| told.sort_by_key(|message| format!("{message:?}")));
             }
             assert_eq!(ours, theirs, "{classes}");
         }

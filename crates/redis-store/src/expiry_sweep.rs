@@ -21,6 +21,9 @@ const ROUNDS_OF_A_SWEEP: usize = 8;
 /// How long a key's stripe is waited for. Groups of commands hold theirs for less.
 const STRIPE_WAIT: Duration = Duration::from_millis(2);
 
+/// The time of a key, and the key.
+type Due = (u64, Vec<u8>);
+
 /// What one key's deletion told, and the number of its batch.
 #[derive(Debug)]
 pub struct Expired {
@@ -115,7 +118,7 @@ impl Store {
 
     /// Keys that are due, of a range of the index of expiries, each with its time, and when the first that is
     /// not will be.
-    fn due(&self, range: Range<Vec<u8>>, now_ms: u64) -> Result<(Vec<(u64, Vec<u8>)>, u64)> {
+    fn due(&self, range: Range<Vec<u8>>, now_ms: u64) -> Result<(Vec<Due>, u64)> {
         let mut due = Vec::new();
         for key in self.space(Space::Expiries).keys(range) {
             let key = key?;
