@@ -186,9 +186,9 @@ impl Waiting {
         changed.iter().any(|place| tables.lines.contains_key(place))
     }
 
-    /// Notes the awaited keys among those that a batch changed; of databases that changed as a whole, those that
-    /// may be there now. Whether there are some: then the caller, or else a thread of connections, serves their
-    /// clients.
+    /// Notes the awaited keys among those that a batch changed; of databases that changed as a whole, those
+    /// that may be there now. Whether there are some: then the caller, or else a thread of connections,
+    /// serves their clients.
     pub(crate) fn note(&self, told: &Told, may_be_there: &dyn Fn(&Place) -> bool) -> bool {
         if !self.is_used() || (told.changed.is_empty() && told.databases.is_empty()) {
             return false;
