@@ -6,7 +6,8 @@
 //! `watches` keys of WATCH, `tracking` keys that clients cache; `waiting` blocked clients;
 //! `config` directives, `settings` what they change, `tls` what they say of certificates and
 //! `tls_changes` how that is replaced; `statistics` counters, `rates` how fast they grow;
-//! `observed` what is noted of commands, and `observer` what a thread notes; [`figures`] tells programs all of that;
+//! `observed` what is noted of commands, and `observer` what a thread notes; [`figures`] tells programs
+//! all of that;
 //! `pubsub` channels; `keyspace_events` changes as messages; `session` one client's state; `command_kinds`
 //! what the executor asks of each command; `call` one call of a command; `reply_tree` replies from the
 //! command table; `commands` the handlers by family; `failure` errors; `key_cursors` where scans of keys go
