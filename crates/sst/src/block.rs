@@ -184,8 +184,8 @@ const ENCODING_BYTES: usize = 1024;
 
 /// Appends the file image of the staged entries, at least one, without checksum: header and stored bytes.
 ///
-/// A large value is in memory twice at most while this runs: the payload of a compressed block is freed before
-/// the compressed bytes are appended, unless [`Scratch::keeps_payload`] asks for it.
+/// A large value is in memory twice at most while this runs: the payload of a compressed block is freed
+/// before the compressed bytes are appended, unless [`Scratch::keeps_payload`] asks for it.
 pub(crate) fn append_image(
     staged: &mut staged::Staged,
     layout: BlockLayout,

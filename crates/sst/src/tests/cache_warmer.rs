@@ -8,8 +8,8 @@ use crate::{
     BlockLayout, CacheWarmer, CachedPart, IndexKind, InputReading, JobControl, OpenTables, Table,
     TableIdentity, TableOptions, TableReading, TableWriter, WarmedTable,
 };
-use esker_base::Result;
 use esker_base::checksum::key_hash;
+use esker_base::{Result, SeqNo, Tag, ValueKind};
 use esker_cache::{Admission, BlockKind, CacheKind};
 use esker_codec::Codec;
 use esker_env::fault::StrictFs;
@@ -131,8 +131,8 @@ fn warm_blocks_equal_loaded_blocks() {
     }
 }
 
-/// A buffer that grew for a block of half a mebibyte has room for a mebibyte: that is not the length of what is in
-/// it.
+/// A buffer that grew for a block of half a mebibyte has room for a mebibyte: that is not the length of what
+/// is in it.
 #[test]
 fn blocks_below_the_bound_of_large_values_are_warmed_whatever_room_their_buffer_has() {
     let lengths = [300, 550, 600, 730, 900, 1_012, 1_023, 1_024, 700, 20].map(|kib| kib << 10);
