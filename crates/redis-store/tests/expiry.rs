@@ -97,3 +97,23 @@ fn a_key_whose_stripe_is_held_is_met_again() {
     held.free();
     assert_eq!((test.sweep_all().1, test.store().keys(0)), (u64::MAX, 0));
 }
+
+/// The key of the database that takes the place of one that was swept already.
+#[test]
+fn a_key_whose_database_is_exchanged_during_a_sweep_is_met_again() {
+    let test = TestStore::new("exchanged");
+    test.set(0, std::iter::once(("first".to_owned(), PAST_MS + 5)));
+    test.set(1, std::iter::once(("second".to_owned(), PAST_MS)));
+    let mut exchanges = 0;
+    let exchange = &mut |_| {
+        if exchanges == 0 {
+            let mut txn = Txn::new(test.store(), Interest::default());
+            txn.swap_databases(0, 1).expect("a change");
+            txn.commit(Stalls::Wait).expect("a commit");
+        }
+        exchanges += 1;
+    };
+    test.store().sweep_expired(NOW_MS, Interest::default(), exchange).expect("a sweep");
+    assert_eq!((exchanges, test.store().keys(0), test.store().keys(1)), (1, 1, 0), "the second was passed");
+    assert_eq!((test.sweep_all().1, test.store().keys(0)), (u64::MAX, 0));
+}

@@ -223,6 +223,8 @@ impl<'s> Txn<'s> {
         self.store.note_written(seqno);
         if let Some(swapped) = self.swapped.take() {
             *self.store.databases.write() = swapped;
+            // A sweep that is under way may have passed the place at which a database is now.
+            self.earliest_expiry_ms = 0;
         }
         for change in self.counts.drain(..) {
             let counts = self.store.counts(change.db);
