@@ -2,6 +2,7 @@
 //! compactions do to the latency of reads. At full speed a faster store would have more of them.
 
 use super::drive::{Tally, Workload};
+use super::points::checked_get;
 use super::updates::{can_share, stale};
 use super::{Bench, Choice, with_value};
 use crate::data::{Data, KEY_BUFFER_BYTES, Random};
@@ -29,19 +30,14 @@ impl Bench {
         let records = self.choose(Choice::Uniform, operations, READ_SALT);
         let data = &self.data;
         let get = |session: &mut dyn Session, number: u64, tally: &mut Tally| {
-            let mut key = [0; KEY_BUFFER_BYTES];
-            let record = u64::from(records[number as usize]);
-            let mut is_right = false;
-            session
-                .get(data.key(record, &mut key), &mut |value| is_right = data.check(record, value, number))?;
-            tally.errors += u64::from(!is_right);
-            Ok(())
+            checked_get(data, records[number as usize], session, number, tally)
         };
         let max_seconds = self.settings.max_seconds;
         let workload = Workload { name, threads: 1, operations, max_seconds, operation: &get };
         let written = AtomicU64::new(0);
         let (most, seed) = (self.settings.records, self.settings.seed);
-        let put = |is_over: &AtomicBool| put_steadily(data, engine, written_records(most, seed), is_over, &written);
+        let put =
+            |is_over: &AtomicBool| put_steadily(data, engine, written_records(most, seed), is_over, &written);
         let mut record = self.drive_beside(engine, &workload, Some(&put))?;
         let count = written.into_inner();
         let choices = written_records(most, seed).take(count as usize).zip(1..);

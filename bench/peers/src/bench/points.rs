@@ -4,12 +4,28 @@ use super::drive::{Tally, Workload};
 use super::{
     Bench, Choice, LEAST_WARM_MIB, MAX_LIMITED_WARM_SECONDS, MAX_WARM_SECONDS_PER_GIB, WARM_GETS_PER_BLOCK,
 };
-use crate::data::{KEY_BUFFER_BYTES, Random};
+use crate::data::{Data, KEY_BUFFER_BYTES, Random};
 use crate::engine::{BLOCK_BYTES, Engine, Result, Session};
 use std::time::Instant;
 
 /// Keys of a multi-get; one bit of a 32-bit word for each.
 const MULTI_GET_KEYS: usize = 32;
+
+/// Gets a record, and checks what is found.
+pub(super) fn checked_get(
+    data: &Data,
+    record: u32,
+    session: &mut dyn Session,
+    number: u64,
+    tally: &mut Tally,
+) -> Result<()> {
+    let mut key = [0; KEY_BUFFER_BYTES];
+    let mut is_right = false;
+    let key = data.key(u64::from(record), &mut key);
+    session.get(key, &mut |value| is_right = data.check(u64::from(record), value, number))?;
+    tally.errors += u64::from(!is_right);
+    Ok(())
+}
 
 impl Bench {
     pub(super) fn points(&mut self, engine: &dyn Engine) -> Result<()> {
@@ -53,13 +69,7 @@ impl Bench {
         let records = self.choose(choice, operations, 0x7265_6164 + threads as u64);
         let data = &self.data;
         let get = |session: &mut dyn Session, number: u64, tally: &mut Tally| {
-            let mut key = [0; KEY_BUFFER_BYTES];
-            let record = u64::from(records[number as usize]);
-            let mut is_right = false;
-            session
-                .get(data.key(record, &mut key), &mut |value| is_right = data.check(record, value, number))?;
-            tally.errors += u64::from(!is_right);
-            Ok(())
+            checked_get(data, records[number as usize], session, number, tally)
         };
         let max_seconds = self.settings.max_seconds;
         let workload = Workload { name, threads, operations, max_seconds, operation: &get };
