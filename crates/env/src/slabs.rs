@@ -152,6 +152,13 @@ pub fn idle_bytes() -> usize {
     spare + ALL.iter().map(|class| class.lock().idle_bytes()).sum::<usize>()
 }
 
+/// The share of [`idle_bytes`] that belongs to the holder of so many bytes of pieces: caches share the slabs
+/// of a process. Takes as long as [`allocated_bytes`].
+pub fn idle_bytes_beside(held_bytes: usize) -> usize {
+    let allocated = allocated_bytes().max(held_bytes).max(1);
+    (idle_bytes() as u128 * held_bytes as u128 / allocated as u128) as usize
+}
+
 /// Returns pages without an allocated piece to the system, if many have become idle since it did so last.
 /// For threads in the background: it takes some microseconds if there is nothing to do, and about a
 /// millisecond for each ten mebibytes that it returns. Returns at once if another thread is at it.

@@ -27,6 +27,10 @@ const MEMTABLES: u64 = 4;
 const KEPT_DIVISOR: u64 = 8;
 /// The least share of the budget for the block cache, whatever indexes and filters need: 1/16.
 const CACHE_FLOOR_DIVISOR: u64 = 16;
+/// Memory beside the cache's blocks that counts as the cache's, as a part of these: at most 1/4. Evicted
+/// blocks leave gaps between others, which return nothing to the system until whole pages are free: without
+/// a limit each eviction would ask for the next.
+const IDLE_BLOCKS_DIVISOR: u64 = 4;
 /// Share of the budget, after memtables, log and merges, for indexes and filters, as numerator and
 /// denominator. A large one: a block that is not in memory costs one read, a table that is not open reads a
 /// hundredth of its file.
@@ -132,6 +136,12 @@ impl MemoryPlan {
     /// The part that is kept for the buffers of flushes and merges, however little they hold.
     pub fn merge_buffers_bytes(&self) -> u64 {
         MERGE_BUFFERS_BYTES.min(self.divided_bytes() / 8)
+    }
+
+    /// What the cache has to leave of the budget for `idle_bytes` of memory between and beside its
+    /// `block_bytes`.
+    pub fn idle_blocks_bytes(&self, idle_bytes: u64, block_bytes: u64) -> u64 {
+        idle_bytes.min(block_bytes / IDLE_BLOCKS_DIVISOR)
     }
 
     /// The capacity of the block cache, given the present memory of memtables, log and table metadata.

@@ -34,6 +34,8 @@
 //! * LN5. One thread at a time moves shares, so that the last computed value counts.
 //! * LN6. No arena returns its memory before the cache was full since the share was last offered, and the
 //!   memory of an idle arena does not count as the cache's while the arena has it.
+//! * LN7. What lies idle between and beside the cache's blocks is the cache's, up to a quarter of the blocks:
+//!   where values of other lengths come, slabs have free pieces that no block fits.
 //!
 //! # Rejected
 //! * Lending memory after each flush whatever is unused: a mixed load would shrink and grow the cache with
@@ -47,6 +49,7 @@
 
 use crate::state::scheduler::WorkerPool;
 use crate::state::store::{Store, Writing};
+use esker_env::Background;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -79,7 +82,7 @@ pub fn rebalance_memory(store: &Store) {
     // What is held beyond the plan's part for merges.
     let buffers = store.env.memory.tell_bytes().saturating_sub(store.memory.merge_buffers_bytes());
     let buffers = buffers.max(store.env.memory.loads.held_bytes());
-    let memtables = share.max(held + store.arenas.idle_bytes()) + buffers;
+    let memtables = share.max(held + store.arenas.idle_bytes()) + buffers + idle_blocks_bytes(store);
     let log = store.writing.as_ref().map_or(0, |writing| writing.log.mapped_bytes());
     let cache_bytes = store.memory.cache_bytes(memtables, log, store.files.tell_bytes());
     let cache = store.files.cache();
@@ -94,6 +97,17 @@ pub fn rebalance_memory(store: &Store) {
     drop(one_at_a_time);
     // Evicted blocks leave gaps between others.
     esker_env::slabs::return_idle_pages();
+}
+
+/// Memory that blocks left behind between and beside those of this cache (LN7).
+fn idle_blocks_bytes(store: &Store) -> u64 {
+    // It depends on what other threads of the process do, on which a stepped database must not.
+    if store.env.background != Background::Threads {
+        return 0;
+    }
+    let cached = store.files.cache().used_bytes();
+    let idle = esker_env::slabs::idle_bytes_beside(cached);
+    store.memory.idle_blocks_bytes(idle as u64, cached as u64)
 }
 
 /// Lets open tables have their part of what is lent; otherwise the limit that holds at all times. The log
