@@ -92,7 +92,7 @@ fn sweep(store: &Store, interest: Interest, touch: &dyn Fn(&Told), tell: &dyn Fn
 /// Whether there is more garbage.
 fn collect(store: &Store) -> bool {
     for _ in 0..GARBAGE_ROUNDS {
-        match store.garbage_objects() > 0 && store.collect_garbage().unwrap_or(false) {
+        match store.collect_garbage().unwrap_or(false) {
             true => {}
             false => return false,
         }

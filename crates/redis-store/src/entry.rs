@@ -205,7 +205,7 @@ impl Txn<'_> {
     /// # Errors
     /// Those of the engine.
     pub fn discard_object(&mut self, object: u64) -> Result<()> {
-        self.new_garbage += 1;
+        self.new_garbage.push(object);
         self.put(Space::System, &garbage_key(object), &[])
     }
 }

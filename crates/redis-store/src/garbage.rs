@@ -20,26 +20,42 @@ impl Store {
     /// # Errors
     /// Those of the engine; the list is as it was then.
     pub fn collect_garbage(&self) -> Result<bool> {
-        let own = self.space(Space::System);
         let counted = self.garbage_objects.load(Ordering::Relaxed);
-        let listed = own.keys(garbage_key(0)..vec![system::GARBAGE + 1]).take(OBJECTS_OF_A_ROUND);
-        let mut objects = Vec::new();
-        for key in listed {
-            let key = key?;
-            if let Some(number) = key.get(1..).and_then(|bytes| bytes.try_into().ok()) {
-                objects.push(u64::from_be_bytes(number));
-            }
-        }
+        let objects =
+            self.garbage.take(OBJECTS_OF_A_ROUND, |from, count| self.listed_garbage(from, count))?;
         if objects.is_empty() {
             // Databases are flushed with their part of the list. One that was counted meanwhile stays so.
             let _other =
                 self.garbage_objects.compare_exchange(counted, 0, Ordering::Relaxed, Ordering::Relaxed);
             return Ok(false);
         }
+        self.delete_garbage(&objects).inspect_err(|_| self.garbage.add(&objects))?;
+        let count = objects.len() as u64;
+        let _before = self
+            .garbage_objects
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| Some(before.saturating_sub(count)));
+        Ok(true)
+    }
+
+    /// Up to `count` objects of the list in order, from a number on.
+    fn listed_garbage(&self, from: u64, count: usize) -> Result<Vec<u64>> {
+        let mut objects = Vec::new();
+        let range = garbage_key(from)..vec![system::GARBAGE + 1];
+        for key in self.space(Space::System).keys(range).take(count) {
+            let key = key?;
+            if let Some(number) = key.get(1..).and_then(|bytes| bytes.try_into().ok()) {
+                objects.push(u64::from_be_bytes(number));
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Deletes all entries of objects, given in order, and takes these off the list.
+    fn delete_garbage(&self, objects: &[u64]) -> Result<()> {
         let mut batch = self.database().batch();
         for space in [Space::Elements, Space::Orders] {
             let mut large: Option<(u64, u64)> = None;
-            for &object in &objects {
+            for &object in objects {
                 let (first, end) = object_range(object);
                 let mut keys = self.space(space).keys(first..end);
                 let few: Vec<_> = keys.by_ref().take(SMALL_OBJECT_ENTRIES).collect::<Result<_>>()?;
@@ -58,14 +74,11 @@ impl Store {
             }
             self.delete_objects(&mut batch, space, large);
         }
+        let own = self.space(Space::System);
         objects.iter().for_each(|object| batch.delete(own, garbage_key(*object)));
         let seqno = self.database().write(&batch)?;
         self.note_written(seqno);
-        let count = objects.len() as u64;
-        let _before = self
-            .garbage_objects
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| Some(before.saturating_sub(count)));
-        Ok(true)
+        Ok(())
     }
 
     fn delete_objects(&self, batch: &mut esker::WriteBatch, space: Space, objects: Option<(u64, u64)>) {

@@ -24,7 +24,8 @@
 //! open store; [`txn`] a transaction, [`notifications`] what its observers are told, and [`entry`] a key in
 //! it; [`types`] the types; `whole_database` deletes and exchanges databases; `random_key` is RANDOMKEY;
 //! `rank_nodes`, `order_ends`, `list_ends` and `kept_ends` keep parts of large sorted sets and lists in
-//! memory; [`garbage`] and [`expiry_sweep`] delete in the background; `check` looks for broken invariants.
+//! memory; [`garbage`] with its `garbage_queue` and [`expiry_sweep`] delete in the background; `check` looks
+//! for broken invariants.
 
 #![forbid(unsafe_code)]
 
@@ -34,6 +35,7 @@ mod check;
 pub mod entry;
 pub mod expiry_sweep;
 pub mod garbage;
+mod garbage_queue;
 mod ids;
 mod kept_ends;
 pub mod layout;

@@ -1,5 +1,6 @@
 //! The open store: keyspaces, databases, counts and locks over one Esker database.
 
+use crate::garbage_queue::GarbageQueue;
 use crate::ids::ObjectIds;
 use crate::kept_ends::KeptEnds;
 use crate::layout::{PhysicalDb, Space, system};
@@ -54,6 +55,8 @@ pub struct Store {
     pub(crate) kept_expired_until_ms: AtomicU64,
     /// Objects in the garbage list, at least.
     pub(crate) garbage_objects: AtomicU64,
+    /// Which of them are collected next.
+    pub(crate) garbage: GarbageQueue,
     /// Expired keys that were deleted since the store was opened.
     pub(crate) expired_keys: AtomicU64,
 }
@@ -122,6 +125,7 @@ impl Store {
             next_expiry_ms: AtomicU64::new(0),
             kept_expired_until_ms: AtomicU64::new(0),
             garbage_objects: garbage.into(),
+            garbage: GarbageQueue::unread(),
             expired_keys: AtomicU64::new(0),
         })
     }

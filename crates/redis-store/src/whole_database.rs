@@ -31,6 +31,7 @@ impl Txn<'_> {
             self.delete_range(space, first.to_be_bytes()..end.to_be_bytes())?;
         }
         self.delete_range(Space::System, garbage_key(first)..garbage_key(end))?;
+        self.flushed_objects.push((first, end));
         self.count(physical, -keys, -expiring);
         Ok(keys)
     }

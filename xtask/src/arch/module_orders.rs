@@ -277,7 +277,7 @@ pub(super) const ORDERS: &[Order] = &[
     },
     tree(
         "esker-redis-store",
-        "layout random_seed record locks ids rank_nodes kept_ends order_ends list_ends store ahead changes notifications txn entry types whole_database random_key expiry_sweep garbage check",
+        "layout random_seed record locks ids garbage_queue rank_nodes kept_ends order_ends list_ends store ahead changes notifications txn entry types whole_database random_key expiry_sweep garbage check",
     ),
     Order {
         package: "esker-redis-store",

@@ -60,7 +60,9 @@ pub struct Txn<'s> {
     /// Where the logical databases lie, if the transaction exchanges some.
     swapped: Option<Vec<PhysicalDb>>,
     /// Objects that the batch puts into the garbage list.
-    pub(crate) new_garbage: u64,
+    pub(crate) new_garbage: Vec<u64>,
+    /// Ranges of objects whose databases were flushed.
+    pub(crate) flushed_objects: Vec<(u64, u64)>,
     /// The earliest expiry that the batch sets.
     pub(crate) earliest_expiry_ms: u64,
 }
@@ -93,7 +95,8 @@ impl<'s> Txn<'s> {
             told: Told::default(),
             counts: Vec::new(),
             swapped: None,
-            new_garbage: 0,
+            new_garbage: Vec::new(),
+            flushed_objects: Vec::new(),
             earliest_expiry_ms: u64::MAX,
         }
     }
@@ -183,7 +186,8 @@ impl<'s> Txn<'s> {
         self.counts.clear();
         self.swapped = None;
         self.told = Told::default();
-        self.new_garbage = 0;
+        self.new_garbage.clear();
+        self.flushed_objects.clear();
         self.earliest_expiry_ms = u64::MAX;
     }
 
@@ -232,12 +236,23 @@ impl<'s> Txn<'s> {
             counts.expiring.fetch_add(change.expiring, Ordering::Relaxed);
         }
         self.give_memory_back();
-        self.store.garbage_objects.fetch_add(self.new_garbage, Ordering::Relaxed);
+        self.queue_garbage();
         self.store.next_expiry_ms.fetch_min(self.earliest_expiry_ms, Ordering::AcqRel);
         self.changes.clear();
-        self.new_garbage = 0;
         self.earliest_expiry_ms = u64::MAX;
         Ok(Some(seqno))
+    }
+
+    /// Tells the collection of garbage what this transaction has put into its list (GQ1).
+    fn queue_garbage(&mut self) {
+        for (first, end) in self.flushed_objects.drain(..) {
+            self.store.garbage.forget(first..end);
+        }
+        if !self.new_garbage.is_empty() {
+            self.store.garbage_objects.fetch_add(self.new_garbage.len() as u64, Ordering::Relaxed);
+            self.store.garbage.add(&self.new_garbage);
+            self.new_garbage.clear();
+        }
     }
 }
 
