@@ -90,7 +90,8 @@ pub fn save(txn: &mut Txn<'_>, entry: &mut Entry, value: &Value, expiry_ms: Opti
 }
 
 /// Sets the key `to`, which is not there, to the value of another. What lies in the record is copied as it
-/// is; the elements of an object are read and written again under a number of their own.
+/// is, a string in chunks chunk by chunk; the elements of another object are read and written again under a
+/// number of their own.
 ///
 /// # Errors
 /// As [`load`] and [`save`].
@@ -99,6 +100,7 @@ pub fn copy(txn: &mut Txn<'_>, from: &Entry, to: &mut Entry, expiry_ms: Option<u
         Some(record) if record.object().is_none() => {
             txn.set_record(to, record.kind(), record.layout(), expiry_ms, record.payload())
         }
+        Some(record) if record.kind() == Kind::String => string::copy_chunked(txn, record, to, expiry_ms),
         _ => {
             let value = load(txn, from)?;
             save(txn, to, &value, expiry_ms)

@@ -9,8 +9,8 @@ use esker_redis_store::layout::Space;
 use esker_redis_store::locks::Held;
 use esker_redis_store::notifications::Interest;
 use esker_redis_store::txn::Stalls;
-use esker_redis_store::types::delete_key;
 use esker_redis_store::types::string::{self, CHUNK_BYTES, Editor, WHOLE_BYTES};
+use esker_redis_store::types::{copy, delete_key};
 use esker_redis_store::{Entry, Store, Txn};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -159,6 +159,47 @@ fn strings_are_what_a_map_holds() {
         assert_eq!(store.space(space).keys(..).count(), 0, "nothing is left in {space:?}");
     }
     assert_eq!((store.keys(0), store.garbage_objects()), (0, 0));
+    drop(store);
+    std::fs::remove_dir_all(&directory).ok();
+}
+
+/// A string of 512 MiB of which two chunks are stored: a copy stores no more, and what it holds in memory
+/// until it is written is as large as they are. Chunks that are stored and zero are left out.
+#[test]
+fn a_copy_of_a_sparse_string_is_as_sparse() {
+    let directory = std::env::temp_dir().join(format!("esker-redis-sparse-copy-{}", std::process::id()));
+    std::fs::remove_dir_all(&directory).ok();
+    let store = open(&directory);
+    let last = (512 << 20) - 1;
+    let mut txn = Txn::new(&store, Interest::default());
+    let mut entry = txn.entry(0, b"from").expect("a read");
+    let mut editor = Editor::open(&entry).expect("an editor");
+    for (at, bytes) in [(0, &b"first"[..]), (last, b"z"), (100_000_000, b"\0\0")] {
+        editor.write(&txn, at, bytes).expect("a change");
+    }
+    editor.save(&mut txn, &mut entry).expect("a change");
+    txn.commit(Stalls::Wait).expect("a commit");
+    for (db, key) in [(0, &b"to"[..]), (1, b"from")] {
+        let from = txn.entry(0, b"from").expect("a read");
+        let mut to = txn.entry(db, key).expect("a read");
+        copy(&mut txn, &from, &mut to, Some(u64::MAX)).expect("a copy");
+        assert!(txn.memory_bytes() < 256 << 10, "{} bytes of changes", txn.memory_bytes());
+        txn.commit(Stalls::Wait).expect("a commit");
+        let to = txn.entry(db, key).expect("a read");
+        let record = to.record().expect("it is there");
+        assert_eq!((string::len(record).expect("a length"), record.expiry_ms()), (last + 1, Some(u64::MAX)));
+        for (range, bytes) in [(0..7, &b"first\0\0"[..]), (last - 1..last + 1, b"\0z"), (5_000..5_001, b"\0")]
+        {
+            let mut found = Vec::new();
+            string::read_into(&txn, record, range, &mut found).expect("a read");
+            assert_eq!(found, bytes);
+        }
+    }
+    // The chunk of zeros is stored of the first string alone, if it is.
+    let chunks = store.space(Space::Elements).range(..).count();
+    assert!((6..=7).contains(&chunks), "{chunks} chunks");
+    assert_eq!(store.check().expect("a check"), [""; 0]);
+    drop(txn);
     drop(store);
     std::fs::remove_dir_all(&directory).ok();
 }

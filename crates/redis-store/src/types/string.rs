@@ -18,9 +18,11 @@
 //!
 //! So a write far behind the end stores what is written alone, and the length is known without any chunk.
 
+mod copy;
 mod edit;
 mod read;
 
+pub use copy::copy_chunked;
 pub use edit::Editor;
 pub use read::{read, read_into, whole};
 
