@@ -70,20 +70,54 @@ impl<'c> Call<'c, '_> {
         Ok(entries)
     }
 
-    /// Counts whether a key was there, and tells if it was not. Commands that write are not counted, as in
-    /// Redis; OBJECT tells nothing, and MEMORY USAGE does neither.
+    /// As [`Call::entry`], of a command that may write but reads this key first, as Redis has it: whether the
+    /// key was there is counted.
+    pub(crate) fn read_entry(&mut self, position: usize) -> Outcome<Entry> {
+        let entry = self.txn.entry(self.session.db, self.args[position])?;
+        self.note_read(self.args[position], entry.record().is_some());
+        Ok(entry)
+    }
+
+    /// As [`Call::entries`], in the same way.
+    pub(crate) fn read_entries(&mut self, positions: Range<usize>) -> Outcome<Vec<Entry>> {
+        let entries = self.txn.entries(self.session.db, &self.args[positions.clone()])?;
+        for (position, entry) in positions.zip(&entries) {
+            self.note_read(self.args[position], entry.record().is_some());
+        }
+        Ok(entries)
+    }
+
+    /// As [`Call::entry_of`], in the same way.
+    pub(crate) fn read_entry_of(&mut self, position: usize, kind: Kind) -> Outcome<Entry> {
+        let entry = self.read_entry(position)?;
+        match entry.record() {
+            Some(record) if record.kind() != kind => Err(WRONG_TYPE.into()),
+            _ => Ok(entry),
+        }
+    }
+
+    /// Counts whether a key of the client's database was there that was read, and tells if it was not.
+    pub(crate) fn note_read(&mut self, key: &[u8], is_there: bool) {
+        self.observer.looked_up(is_there);
+        if !is_there {
+            self.txn.event(EventClass::MISS, "keymiss", self.session.db, key);
+        }
+    }
+
+    /// Counts whether a key was there, and tells if it was not. Commands that write are not counted here:
+    /// those that read a key first say so. OBJECT tells nothing, and MEMORY USAGE does neither.
     fn note_lookup(&mut self, position: usize, is_there: bool) {
         let name = self.command.name();
         if !self.command.flags().contains(CommandFlags::READONLY) || name == "memory|usage" {
             return;
         }
-        self.observer.looked_up(is_there);
-        if !is_there && !name.starts_with("object|") {
-            self.event(position, EventClass::MISS, "keymiss");
+        match name.starts_with("object|") {
+            true => self.observer.looked_up(is_there),
+            false => self.note_read(self.args[position], is_there),
         }
     }
 
-    /// The same, and `WRONGTYPE` if it is there with another type.
+    /// As [`Call::entry`], and `WRONGTYPE` if it is there with another type.
     pub(crate) fn entry_of(&mut self, position: usize, kind: Kind) -> Outcome<Entry> {
         let entry = self.entry(position)?;
         match entry.record() {

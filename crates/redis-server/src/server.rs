@@ -32,7 +32,7 @@ use esker_redis_data::hyperloglog::SPARSE_MAX_BYTES;
 use esker_redis_store::expiry_sweep::Expired;
 use esker_redis_store::notifications::{Interest, Told};
 use esker_redis_store::txn::resident_only;
-use esker_redis_store::{Store, Txn};
+use esker_redis_store::{EventClass, Store, Txn};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
@@ -242,6 +242,12 @@ impl Server {
     pub(crate) fn touch(&self, told: &Told, writer: u64) {
         self.watches.touch(told);
         self.tracking.tell(told, writer, &self.clients);
+    }
+
+    /// Publishes of what a command told that waits, and so changes nothing, which keys it did not find.
+    pub(crate) fn publish_misses(&self, told: &Told) {
+        let misses = told.events.iter().filter(|event| event.class == EventClass::MISS);
+        misses.for_each(|event| self.keyspace_events.publish(&self.pubsub, event));
     }
 
     /// Tells subscribers and waiting clients what a batch changed. No stripe is held. Whether clients wait

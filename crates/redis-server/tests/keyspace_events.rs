@@ -3,7 +3,6 @@
 mod common;
 
 use common::TestServer;
-use esker_redis_commands::{CommandFlags, find};
 use esker_redis_testkit::Server;
 use esker_resp::value::Value;
 
@@ -109,6 +108,56 @@ const COMMANDS: &[&str] = &[
     "lpop none",
     "hdel none f",
     "eval return(redis.call('get',KEYS[1])) 1 none",
+    "getdel none",
+    "getex none",
+    "getex none ex 10",
+    "getset none4 1",
+    "set none5 1 get",
+    "set none6 1 xx get",
+    "set none6 1 xx",
+    "append none7 a",
+    "bitfield none get u8 0",
+    "bitfield none8 set u8 0 1",
+    "bitop not none9 none",
+    "bitop xor none9 none a none",
+    "pfmerge none10 none p",
+    "copy none none11",
+    "copy a none12",
+    "rename none none11",
+    "move none 1",
+    "sinterstore none13 s none",
+    "sunionstore none13 none s",
+    "sdiffstore none13 s none",
+    "smove none s a",
+    "zunionstore none14 2 z none",
+    "zinterstore none14 2 z none",
+    "zdiffstore none14 2 none z",
+    "zrangestore none14 none 0 -1",
+    "zpopmin none",
+    "geosearchstore none15 none fromlonlat 1 1 byradius 1 km",
+    "georadius none 1 1 1 km store none15",
+    "georadiusbymember none a 1 km",
+    "sort none",
+    "sort none store none16",
+    "sort q by none_* get none_* get q_* store none16",
+    "sort_ro q by none_*->f",
+    "xgroup create x2 g 0 mkstream",
+    "xread streams none 0",
+    "xread block 1 streams none $",
+    "xread block 1 streams x2 $",
+    "xreadgroup group g c streams none >",
+    "xreadgroup group g c streams x2 none > >",
+    "xreadgroup group g c block 1 streams x2 >",
+    "xack none g 1-1",
+    "xack x2 g 1-1",
+    "xclaim none g c 0 1-1",
+    "xautoclaim none g c 0 0",
+    "xgroup destroy none g",
+    "lmpop 2 none none2 left",
+    "migrate 127.0.0.1 1 none 0 10",
+    "set l3 1",
+    "getset p2 1",
+    "eval return(redis.call('getex',KEYS[1])) 1 none",
     "swapdb 0 1",
     "flushdb",
 ];
@@ -126,19 +175,9 @@ fn messages(server: &Server, classes: &str) -> Vec<(String, Vec<Value>)> {
         client.words(command);
         other.words("publish end end");
         let messages = std::iter::from_fn(|| Some(subscriber.read())).take_while(|message| !is_end(message));
-        // Misses are told here of commands that only read, and by Redis of some others as well.
-        let name = command.split(' ').next().unwrap_or_default();
-        let writes = find(name.as_bytes()).is_some_and(|found| found.flags().contains(CommandFlags::WRITE));
-        let counts = |message: &Value| !writes || !mentions_miss(message);
-        (command.to_string(), messages.filter(counts).collect())
+        (command.to_string(), messages.collect())
     };
     COMMANDS.iter().map(&mut of).collect()
-}
-
-/// Whether it is the event itself or a message of its channel.
-fn mentions_miss(message: &Value) -> bool {
-    let ends_so = |part: &Value| matches!(part, Value::Bulk(bytes) if bytes.ends_with(b"keymiss"));
-    matches!(message, Value::Array(parts) if parts.iter().any(ends_so))
 }
 
 fn is_end(message: &Value) -> bool {
@@ -160,5 +199,29 @@ fn every_command_makes_the_events_of_redis() {
             }
             assert_eq!(ours, theirs, "{classes}");
         }
+    }
+}
+
+/// `keyspace_hits` and `keyspace_misses` after each command.
+fn lookups(server: &Server) -> Vec<(String, Vec<String>)> {
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.words("flushall");
+    client.words("config resetstat");
+    let mut of = |command: &&str| {
+        client.words(command);
+        let Value::Bulk(text) = other.words("info stats") else { panic!("INFO answers a text") };
+        let text = String::from_utf8(text).expect("a text");
+        let counts = text.lines().filter(|line| line.starts_with("keyspace_")).map(str::to_owned);
+        (command.to_string(), counts.collect())
+    };
+    COMMANDS.iter().map(&mut of).collect()
+}
+
+#[test]
+fn every_command_counts_the_keys_that_redis_counts() {
+    let Some(redis) = Server::redis(&[]) else { return };
+    let esker = TestServer::new("keyspace-lookups").listening(&[]);
+    for (theirs, ours) in lookups(&redis).into_iter().zip(lookups(&esker)) {
+        assert_eq!(ours, theirs);
     }
 }

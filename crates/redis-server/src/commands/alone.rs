@@ -124,7 +124,7 @@ fn migrate(call: &mut Call<'_, '_>) -> Outcome {
         _ => 3..4,
     };
     for position in keys {
-        if call.entry(position)?.record().is_some() {
+        if call.read_entry(position)?.record().is_some() {
             return Err(
                 "ERR this server does not send keys to others: DUMP them here and RESTORE them there".into(),
             );

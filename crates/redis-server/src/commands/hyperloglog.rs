@@ -88,7 +88,7 @@ fn pfcount(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn pfmerge(call: &mut Call<'_, '_>) -> Outcome {
-    let mut entries = call.txn.entries(call.session.db, &call.args[1..])?;
+    let mut entries = call.read_entries(1..call.args.len())?;
     let merged = {
         let strings = strings(call, &entries)?;
         let sources = strings[1..].iter().flatten().map(|string| &**string);

@@ -97,7 +97,7 @@ fn copy(call: &mut Call<'_, '_>) -> Outcome {
     if db == call.db() && call.args[1] == call.args[2] {
         return Err(SAME_KEY.into());
     }
-    let from = call.entry(1)?;
+    let from = call.read_entry(1)?;
     let is_there = from.record().is_some();
     let was_copied = is_there && copy_to(call, &from, db, call.args[2], replaces)?;
     if was_copied {

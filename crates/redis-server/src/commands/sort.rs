@@ -83,7 +83,7 @@ impl<'c> SortQuery<'c> {
 
 fn sort(call: &mut Call<'_, '_>) -> Outcome {
     let mut query = SortQuery::parse(call)?;
-    let entry = call.entry(1)?;
+    let entry = call.read_entry(1)?;
     let value = match entry.record().map(esker_redis_store::Record::kind) {
         None => Value::List(Strings::default()),
         Some(Kind::List | Kind::Set | Kind::SortedSet) => types::load(call.txn, &entry)?,

@@ -60,9 +60,9 @@ pub(crate) fn limits(call: &Call<'_, '_>) -> EncodingLimits {
     call.txn.store().encoding_limits()
 }
 
-/// The sorted set whose key is the argument at `position`.
+/// The sorted set whose key is the argument at `position`, to be read.
 pub(crate) fn open(call: &mut Call<'_, '_>, position: usize) -> Outcome<Option<SortedSet>> {
-    Ok(SortedSet::of(&call.entry_of(position, Kind::SortedSet)?)?)
+    Ok(SortedSet::of(&call.read_entry_of(position, Kind::SortedSet)?)?)
 }
 
 /// The same, with the key's entry.

@@ -49,13 +49,14 @@ fn find(call: &mut Call<'_, '_>, position: usize) -> Outcome<(Entry, Option<Stre
     Ok((entry, stream))
 }
 
-/// The stream of the key at an argument and its group at another.
+/// The stream of the key at an argument and its group at another, for commands that read the key first.
 fn find_group(
     call: &mut Call<'_, '_>,
     key_at: usize,
     name_at: usize,
 ) -> Outcome<Option<(Entry, Stream, Group)>> {
-    let (entry, stream) = find(call, key_at)?;
+    let entry = call.read_entry_of(key_at, Kind::Stream)?;
+    let stream = Stream::find(&entry)?;
     let Some(stream) = stream else { return Ok(None) };
     let group = stream.group(call.txn, call.args[name_at])?;
     Ok(group.map(|group| (entry, stream, group)))

@@ -72,7 +72,7 @@ fn mget(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn getdel(call: &mut Call<'_, '_>) -> Outcome {
-    let mut entry = call.entry_of(1, Kind::String)?;
+    let mut entry = call.read_entry_of(1, Kind::String)?;
     reply_string(call, &entry)?;
     if delete_key(call.txn, &mut entry)? {
         call.changed(1, EventClass::GENERIC, "del");
@@ -82,7 +82,7 @@ fn getdel(call: &mut Call<'_, '_>) -> Outcome {
 
 fn getex(call: &mut Call<'_, '_>) -> Outcome {
     let expiry = expiry::of_getex(call)?;
-    let mut entry = call.entry_of(1, Kind::String)?;
+    let mut entry = call.read_entry_of(1, Kind::String)?;
     if entry.record().is_none() {
         call.reply.null();
         return Ok(());

@@ -338,12 +338,14 @@ impl<'s> Executor<'s> {
         }
         if !matches!(step, Step::Next) {
             (session.db, session.protocol) = before;
+            let told = self.txn.take_told();
             self.txn.roll_back();
             self.held.free();
-        }
-        if let Step::Blocked(_) = step {
-            self.observer.waits(session, command, arguments);
-            self.observer.tell();
+            if let Step::Blocked(_) = step {
+                self.server.publish_misses(&told);
+                self.observer.waits(session, command, arguments);
+                self.observer.tell();
+            }
         }
         step
     }

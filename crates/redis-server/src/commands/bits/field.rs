@@ -87,7 +87,7 @@ pub(super) fn bitfield(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn read(call: &mut Call<'_, '_>, operations: &[FieldOperation]) -> Outcome {
-    let entry = call.entry_of(1, Kind::String)?;
+    let entry = call.read_entry_of(1, Kind::String)?;
     call.reply.array(operations.len());
     let mut window = Vec::new();
     for operation in operations {

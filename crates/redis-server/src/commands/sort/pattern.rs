@@ -53,6 +53,7 @@ pub(super) fn value_of(
     };
     let key = [before, element, behind].concat();
     let entry = call.txn.entry(call.db(), &key)?;
+    call.note_read(&key, entry.record().is_some());
     match (entry.record().map(esker_redis_store::Record::kind), field) {
         (Some(Kind::String), None) => Ok(Some(types::load_string(call.txn, &entry)?)),
         (Some(Kind::Hash), Some(field)) => Ok(types::load_field(call.txn, &entry, field)?),

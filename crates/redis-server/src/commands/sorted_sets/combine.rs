@@ -104,7 +104,7 @@ struct Input {
 
 impl Input {
     fn of(call: &mut Call<'_, '_>, position: usize) -> Outcome<Self> {
-        let entry = call.entry(position)?;
+        let entry = call.read_entry(position)?;
         let members = match entry.record().map(|record| record.kind()) {
             None => Members::Absent,
             Some(Kind::SortedSet) => SortedSet::of(&entry)?.map_or(Members::Absent, Members::Sorted),

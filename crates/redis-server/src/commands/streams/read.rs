@@ -132,6 +132,9 @@ fn read(call: &mut Call<'_, '_>, is_group: bool) -> Outcome {
     let place = call.reply.reserve(kind, 1);
     let mut served = 0;
     for source in sources {
+        if call.woken_by.is_none() {
+            call.note_read(call.args[source.key_at], source.stream.is_some());
+        }
         let (Some(stream), key_at) = (source.stream, source.key_at) else { continue };
         // Read here, because the same key may have been served before.
         let group = match options.group_at {
@@ -177,7 +180,11 @@ fn read(call: &mut Call<'_, '_>, is_group: bool) -> Outcome {
 }
 
 fn source(call: &mut Call<'_, '_>, options: &ReadOptions, key_at: usize) -> Outcome<Source> {
-    let entry = call.entry_of(key_at, Kind::Stream)?;
+    let entry = match call.woken_by {
+        // As in Redis, which looks each stream up twice.
+        None => call.read_entry_of(key_at, Kind::Stream)?,
+        Some(_) => call.txn.entry(call.session.db, call.args[key_at])?,
+    };
     let stream = Stream::find(&entry)?;
     if let Some(group_at) = options.group_at {
         let name = call.args[group_at];
@@ -199,7 +206,7 @@ fn source(call: &mut Call<'_, '_>, options: &ReadOptions, key_at: usize) -> Outc
 /// The same for a client that waits. Readers of a group get an error when the stream or the group is gone;
 /// others wait for the next stream of that name.
 fn source_of_woken(call: &mut Call<'_, '_>, options: &ReadOptions, key_at: usize) -> Outcome<Option<Source>> {
-    let entry = call.entry(key_at)?;
+    let entry = call.txn.entry(call.session.db, call.args[key_at])?;
     let is_stream = entry.record().is_some_and(|record| record.kind() == Kind::Stream);
     match options.group_at {
         None if !is_stream => return Ok(None),
@@ -227,7 +234,7 @@ fn arguments_to_wait_with(call: &mut Call<'_, '_>, options: &ReadOptions) -> Out
     for at in keys {
         let id_at = at + options.streams;
         if super::shown(call.args[id_at]) == b"$" {
-            let entry = call.entry(at)?;
+            let entry = call.txn.entry(call.session.db, call.args[at])?;
             let last = Stream::find(&entry)?.map_or_else(StreamId::default, |stream| stream.last_id);
             arguments[id_at] = ids::text(last).into();
         }

@@ -57,7 +57,7 @@ fn options(call: &Call<'_, '_>) -> Outcome<SetOptions> {
 /// string is answered if the options say so; otherwise the caller answers.
 fn set_if(call: &mut Call<'_, '_>, value: usize, options: &SetOptions) -> Outcome<bool> {
     let expiry_ms = options.expiry.map(|expiry| expiry.resolve(call)).transpose()?;
-    let mut entry = call.entry(1)?;
+    let mut entry = if options.answers_old { call.read_entry(1)? } else { call.entry(1)? };
     if options.answers_old {
         if entry.record().is_some_and(|record| record.kind() != Kind::String) {
             return Err(WRONG_TYPE.into());
