@@ -432,6 +432,19 @@ fn debug_answers_in_the_bytes_of_redis() {
         "debug populate x",
         "debug populate -1",
         "debug set-skip-checksum-validation 0",
+        "debug quicklist-packed-threshold 4294967295",
+        "debug quicklist-packed-threshold 4293918720",
+        "debug htstats 0 full",
+        "debug sdslen nosuch",
+        "debug sdslen",
+        "debug stringmatch-test",
+        "debug log a",
+        "debug replybuffer peak-reset-time never",
+        "debug replybuffer peak-reset-time 100",
+        "debug replybuffer resizing 1",
+        "debug replybuffer nosuch 1",
+        "debug drop-cluster-packet-filter x",
+        "debug drop-cluster-packet-filter -1",
     ];
     for protocol in [2, 3] {
         let (mut theirs, mut ours) = (redis.connect(), esker.client());
@@ -445,6 +458,34 @@ fn debug_answers_in_the_bytes_of_redis() {
             assert_same(&mut theirs, &mut ours, &["debug", "protocol", name], protocol);
         }
     }
+}
+
+/// What has no meaning here says so, and is not called unknown; the lengths of strings are those of Redis.
+#[test]
+fn debug_tells_lengths_of_strings_and_what_has_no_meaning() {
+    let server = TestServer::new("administration-debug-internals");
+    server.server().set_directive(b"enable-debug-command", b"yes").expect("a directive");
+    let mut client = server.client();
+    words(&mut client, "rpush l 1");
+    words(&mut client, "set number 12");
+    words(&mut client, "setrange far 100000 x");
+    words(&mut client, "set text abcdef");
+    for (key, lengths) in [("far", "key_sds_len:3, "), ("text", "key_sds_len:4, ")] {
+        let Value::Status(text) = words(&mut client, &format!("debug sdslen {key}")) else { panic!("{key}") };
+        let text = String::from_utf8(text).expect("a text");
+        let value = if key == "far" { "val_sds_len:100001, " } else { "val_sds_len:6, " };
+        assert!(text.starts_with(lengths) && text.contains(value), "{text}");
+    }
+    for key in ["l", "number"] {
+        let reply = words(&mut client, &format!("debug sdslen {key}"));
+        assert_eq!(reply.error(), Some(&b"ERR Not an sds encoded string."[..]));
+    }
+    for name in ["listpack l", "quicklist l 1", "segfault", "replicate a b", "client-eviction"] {
+        let reply = words(&mut client, &format!("debug {name}"));
+        let error = String::from_utf8_lossy(reply.error().expect("an error")).into_owned();
+        assert!(error.contains("has no meaning here"), "{error}");
+    }
+    assert!(words(&mut client, "debug config-rewrite-force-all").error().is_none());
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! DEBUG: what tests and operators look at, and ways to change how the server behaves for a test.
 //!
 //! It runs under all stripes, on a thread that may wait: SLEEP holds the keys of all clients back, as it does
-//! in Redis. What would crash the server, or belongs to data structures that are not there, is unknown.
+//! in Redis. What would crash the server, or belongs to data structures that are not there, is an error.
 
 mod digest;
+mod internals;
 mod protocol;
 
 use super::{Family, reply_help};
@@ -13,7 +14,6 @@ use crate::server::Server;
 use esker_redis_store::types;
 use esker_redis_store::types::string;
 use esker_resp::integer::parse_integer;
-use esker_resp::memory_size::parse_memory_size;
 use parking_lot::{Condvar, Mutex};
 use std::fmt::Write;
 use std::time::Duration;
@@ -43,26 +43,29 @@ fn debug(call: &mut Call<'_, '_>) -> Outcome {
         (b"protocol", 3) => return protocol::reply(call),
         (b"populate", 3..=5) => return populate(call),
         (b"reload", _) => return reload(call),
-        (b"htstats", 3..=4) => return counts(call),
-        (b"htstats-key", 3..=4) => return no_hash_table(call),
+        (b"htstats", 3) => return counts(call),
+        (b"htstats-key", 3) => return no_hash_table(call),
         (b"structsize", 2) => return structures(call),
         (b"error", 3) => return error(call),
+        (b"sdslen", 3) => return internals::string_lengths(call),
+        (b"stringmatch-test", 2) => return internals::match_random_patterns(call),
+        (b"config-rewrite-force-all", 2) => call.server.store_settings()?,
+        (b"log", 3) => internals::log(call.args[2]),
         (b"loadaof", 2) => call.server.store.database().flush()?,
         (b"set-active-expire", 3) => {
             let is_active = parse_integer(call.args[2]).is_some_and(|number| number != 0);
             call.server.background.set_active_expiry(is_active);
         }
-        (b"quicklist-packed-threshold", 3) => check_threshold(call.args[2])?,
+        (b"quicklist-packed-threshold", 3) => internals::check_threshold(call.args[2])?,
+        (b"replybuffer", 4) => internals::check_reply_buffer(call)?,
+        (b"drop-cluster-packet-filter", 3) => drop(call.integer(2)?),
         // There is no identity of a stream of replication, no cron, and no buffer that these change.
-        (b"change-repl-id", 2)
-        | (b"pause-cron" | b"drop-cluster-packet-filter" | b"aof-flush-sleep", 3)
-        | (b"replybuffer", 4)
-        | (b"set-disable-deny-scripts" | b"log", 3) => {}
+        (b"change-repl-id", 2) | (b"pause-cron" | b"aof-flush-sleep" | b"set-disable-deny-scripts", 3) => {}
         (b"set-skip-checksum-validation", 3) if call.args[2] == b"0" => {}
         (b"set-skip-checksum-validation", 3) => {
             return Err("ERR the checksum of a payload is always verified".into());
         }
-        _ => return Err(super::subcommand_syntax(call)),
+        _ => return Err(internals::refusal(&subcommand).unwrap_or_else(|| super::subcommand_syntax(call))),
     }
     call.reply.status(b"OK");
     Ok(())
@@ -171,18 +174,12 @@ fn structures(call: &mut Call<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Lists have no nodes whose form could differ; the value is checked.
-fn check_threshold(value: &[u8]) -> Outcome {
-    match parse_memory_size(value) {
-        Some(bytes) if bytes < 4 << 30 => Ok(()),
-        _ => Err("ERR argument must be a memory value bigger than 1 and smaller than 4gb".into()),
-    }
-}
-
 fn help(call: &mut Call<'_, '_>) -> Outcome {
     reply_help(
         call,
         &[
+            "CONFIG-REWRITE-FORCE-ALL",
+            "    As CONFIG REWRITE.",
             "DIGEST",
             "    A signature of all data, the same as that of Redis for the same data.",
             "DIGEST-VALUE <key> [<key> ...]",
@@ -193,16 +190,22 @@ fn help(call: &mut Call<'_, '_>) -> Outcome {
             "    The numbers of keys and of keys that expire.",
             "LOADAOF, RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
             "    Write what is in memory to tables.",
+            "LOG <message>",
+            "    Write a line to the log.",
             "OBJECT <key>",
             "    The encoding of a value, and the length of its DUMP.",
             "POPULATE <count> [<prefix>] [<size>]",
             "    Make keys that are not there.",
             "PROTOCOL <type>",
             "    A reply of a type of the protocol.",
+            "SDSLEN <key>",
+            "    Lengths of a key and its string.",
             "SET-ACTIVE-EXPIRE <0|1>",
             "    Whether expired keys are deleted before a command finds them.",
             "SLEEP <seconds>",
             "    Hold all keys back for so long.",
+            "STRINGMATCH-TEST",
+            "    Match random patterns.",
             "STRUCTSIZE",
             "    Sizes of structures.",
         ],

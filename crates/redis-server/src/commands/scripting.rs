@@ -2,7 +2,7 @@
 
 mod functions;
 mod host;
-mod log;
+pub(super) mod log;
 mod run;
 mod stored;
 

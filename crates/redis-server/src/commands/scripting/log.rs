@@ -17,8 +17,8 @@ pub(super) fn write(level: LogLevel, text: &[u8]) {
     }
 }
 
-/// Text in one line, so that no script forges a line of the log or steers a terminal.
-struct Line<'t>(&'t [u8]);
+/// Text in one line, so that no client forges a line of the log or steers a terminal.
+pub(in crate::commands) struct Line<'t>(pub(in crate::commands) &'t [u8]);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
