@@ -78,11 +78,14 @@ impl<'c> Call<'c, '_> {
         Ok(entry)
     }
 
-    /// As [`Call::entries`], in the same way.
-    pub(crate) fn read_entries(&mut self, positions: Range<usize>) -> Outcome<Vec<Entry>> {
+    /// As [`Call::entries`], in the same way. Redis stops at a key of another kind.
+    pub(crate) fn read_entries(&mut self, positions: Range<usize>, kind: Kind) -> Outcome<Vec<Entry>> {
         let entries = self.txn.entries(self.session.db, &self.args[positions.clone()])?;
         for (position, entry) in positions.zip(&entries) {
             self.note_read(self.args[position], entry.record().is_some());
+            if entry.record().is_some_and(|record| record.kind() != kind) {
+                break;
+            }
         }
         Ok(entries)
     }

@@ -158,6 +158,11 @@ const COMMANDS: &[&str] = &[
     "set l3 1",
     "getset p2 1",
     "eval return(redis.call('getex',KEYS[1])) 1 none",
+    "sinterstore none17 q none s",
+    "sinter q none",
+    "pfcount q none",
+    "bitop or none18 q none",
+    "pfmerge none18 q none",
     "swapdb 0 1",
     "flushdb",
 ];

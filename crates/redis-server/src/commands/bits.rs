@@ -156,7 +156,7 @@ fn bitop(call: &mut Call<'_, '_>) -> Outcome {
     if operation == BitOperation::Not && call.args.len() != 4 {
         return Err("ERR BITOP NOT must be called with a single source key.".into());
     }
-    let sources = call.read_entries(3..call.args.len())?;
+    let sources = call.read_entries(3..call.args.len(), Kind::String)?;
     let sources: Vec<_> = sources.iter().map(Entry::record).collect();
     if sources.iter().flatten().any(|record| record.kind() != Kind::String) {
         return Err(WRONG_TYPE.into());

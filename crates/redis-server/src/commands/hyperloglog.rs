@@ -64,7 +64,7 @@ fn pfadd(call: &mut Call<'_, '_>) -> Outcome {
 /// PFCOUNT of one key stores what it computed in the string, so it is locked as a command that writes.
 fn pfcount(call: &mut Call<'_, '_>) -> Outcome {
     if call.args.len() > 2 {
-        let entries = call.entries(1..call.args.len())?;
+        let entries = call.read_entries(1..call.args.len(), Kind::String)?;
         let strings = strings(call, &entries)?;
         let count = hyperloglog::count_union(strings.iter().flatten().map(|string| &**string));
         call.reply.integer(count.map_err(failure)? as i64);
@@ -88,7 +88,7 @@ fn pfcount(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn pfmerge(call: &mut Call<'_, '_>) -> Outcome {
-    let mut entries = call.read_entries(1..call.args.len())?;
+    let mut entries = call.read_entries(1..call.args.len(), Kind::String)?;
     let merged = {
         let strings = strings(call, &entries)?;
         let sources = strings[1..].iter().flatten().map(|string| &**string);

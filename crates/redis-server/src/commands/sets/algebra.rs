@@ -129,7 +129,7 @@ fn is_left_unpacked(txn: &Txn<'_>, sets: &[Dictionary<'_>]) -> Outcome<bool> {
 
 /// The keys at some positions, of which all are sets or not there.
 fn entries(call: &mut Call<'_, '_>, positions: Range<usize>) -> Outcome<Vec<Entry>> {
-    let entries = call.read_entries(positions)?;
+    let entries = call.read_entries(positions, Kind::Set)?;
     let is_set = |entry: &Entry| entry.record().is_none_or(|record| record.kind() == Kind::Set);
     if entries.iter().all(is_set) { Ok(entries) } else { Err(WRONG_TYPE.into()) }
 }
