@@ -248,6 +248,7 @@ mod tests {
 
     /// SH1: allocated pieces never overlap; SH2: no region is left behind.
     #[test]
+    #[cfg_attr(miri, ignore = "interprets millions of steps")]
     fn pieces_are_disjoint_and_regions_go_with_the_last() {
         let random = SeededRandom::new(5);
         let mut heap = HugePageHeap { list: Vec::new(), small_bytes: 0 };

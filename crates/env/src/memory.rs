@@ -266,13 +266,14 @@ mod tests {
 
     #[test]
     fn discarded_bytes_are_zero_and_their_neighbours_are_not() {
+        const LEN: usize = if cfg!(miri) { 8 << 10 } else { 512 << 10 };
         let mut region = Region::reserve(1).unwrap();
-        for at in 0..512 << 10 {
+        for at in 0..LEN {
             set(&region, at, 1);
         }
-        let range = 1_000..400_001;
+        let range = 1_000..LEN / 4 * 3 + 1;
         region.discard(range.clone());
-        for at in 0..512 << 10 {
+        for at in 0..LEN {
             assert_eq!(byte(&region, at), u8::from(!range.contains(&at)), "byte {at}");
         }
         region.discard(5..9);
@@ -293,6 +294,8 @@ mod tests {
     fn impossible_sizes_are_errors() {
         assert!(matches!(Region::reserve(0), Err(Error::InvalidArgument(_))));
         assert!(matches!(Region::reserve(usize::MAX), Err(Error::Full(_))));
+        // Miri ends the program where its own memory is short.
+        #[cfg(not(miri))]
         assert!(matches!(Region::reserve(isize::MAX as usize - (4 << 20)), Err(Error::Full(_))));
     }
 

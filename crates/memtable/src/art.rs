@@ -193,6 +193,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "interprets millions of steps")]
     fn the_bound_of_node_memory_holds_and_is_met() {
         // Every node has just grown: to two, to a row, from a row to sixteen, to forty-eight, to all.
         let grown: [&[u8]; 5] = [b"ab", b"abcde", b"abcdeA", b"abcdefghijklmnoA", &[0; 0]];
@@ -257,6 +258,7 @@ mod tests {
 
     /// Both halves build the same tree word by word; a first half alone changes nothing.
     #[test]
+    #[cfg_attr(miri, ignore = "interprets millions of steps")]
     fn insertions_in_two_halves_build_the_same_tree() {
         // Few bytes deep, and many of them side by side, so that nodes grow through all sizes.
         let deep = (1..5).flat_map(|letters| words(b"\0ae~", letters));
@@ -290,6 +292,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "interprets millions of steps")]
     fn digits_branch_in_rows() {
         // A row takes 88 bytes, after 40 of the node that it grew from; sixteen search places would take 104.
         let per_key = node_bytes_per_key(words(b"0123456789", 4));

@@ -494,6 +494,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "interprets millions of steps")]
     fn the_fast_room_check_implies_the_exact_one() {
         for kind in MemtableKind::ALL {
             let (memtable, mut inserter) =

@@ -291,6 +291,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "interprets millions of steps")]
     fn the_size_of_all_tables_is_predicted() {
         assert_eq!(table_bytes(0), 0);
         filled(30_000, |_, allocator, _, keys| {
@@ -304,6 +305,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "interprets millions of steps")]
     fn probes_stay_short() {
         filled(24_576, |memory, _, table, keys| {
             let slots = table.newest(memory).expect("a table");

@@ -6,6 +6,9 @@ use crate::reference::double::Double;
 use esker_base::checksum::xxh3_64;
 use esker_env::OffHeapSlice;
 
+/// Miri gets one of so many cases: each takes thousands of times as long.
+const STEP: usize = if cfg!(miri) { 40 } else { 1 };
+
 fn paths() -> impl Iterator<Item = ProbePath> {
     ProbePath::ALL.iter().copied().filter(|path| path.is_available())
 }
@@ -22,14 +25,14 @@ fn adversarial() -> Vec<u64> {
     hashes.extend((0..64).map(|bit| !(1 << bit)));
     hashes.extend((0..512u64).map(|top| (top << 23) | (top << 55)));
     hashes.extend((0..16).map(|word| (word << 28) | 0x007f_ffff));
-    hashes
+    hashes.into_iter().step_by(STEP).collect()
 }
 
 #[test]
 fn every_path_agrees_on_every_line_and_number_of_probes() {
     let seed = 0x5eed_0020;
     let mut hashes = adversarial();
-    hashes.extend((0..2000).map(|at| hash_of(seed, at)));
+    hashes.extend((0..2000).step_by(STEP).map(|at| hash_of(seed, at)));
     let mut found = 0;
     for density in [0u32, 1, 2, 3, 7, 20, 31, 32] {
         let mut line = Line::default();
@@ -52,13 +55,13 @@ fn every_path_agrees_on_every_line_and_number_of_probes() {
             }
         }
     }
-    assert!(found > 10_000, "only {found} positive answers");
+    assert!(found > 5 * hashes.len(), "only {found} positive answers");
 }
 
 /// A line in which exactly the bits of one key are set, and then one of them is not: no other bit is tested.
 #[test]
 fn every_path_looks_at_every_probe() {
-    for hash in adversarial().into_iter().chain((0..200).map(|at| hash_of(7, at))) {
+    for hash in adversarial().into_iter().chain((0..200).step_by(STEP).map(|at| hash_of(7, at))) {
         for probes in 1..=MAX_PROBES {
             let mut line = Line::default();
             for &power in &POWERS[..usize::from(probes)] {
@@ -89,9 +92,8 @@ fn random_lines(count: u64) -> OffHeapSlice<Line> {
 /// For any number of lines, down to the single one that is its own partner.
 #[test]
 fn every_path_agrees_on_pairs_of_lines() {
-    for (count, probes) in
-        [1, 2, 3, 63, 64, 65, 101].into_iter().flat_map(|n| [1, 2, 5, 9, 16].map(|k| (n, k)))
-    {
+    let sizes = [1, 2, 3, 63, 64, 65, 101].into_iter().flat_map(|n| [1, 2, 5, 9, 16].map(|k| (n, k)));
+    for (count, probes) in sizes.step_by(STEP.min(6)) {
         let plain = Double::new(random_lines(count), probes).with_path(ProbePath::Scalar);
         for path in paths() {
             let filter = plain.clone().with_path(path);

@@ -135,10 +135,12 @@ mod tests {
 
     #[test]
     fn the_chosen_search_agrees_with_the_portable_one() {
-        for seed in 0..200 {
+        // Miri takes milliseconds for each vector instruction.
+        let (seeds, count_step, byte_step) = if cfg!(miri) { (1, 4, 17) } else { (200, 1, 1) };
+        for seed in 0..seeds {
             let words = words(seed);
-            for count in 0..=16 {
-                for byte in 0..=255 {
+            for count in (0..=16).step_by(count_step) {
+                for byte in (0..=255).step_by(byte_step) {
                     assert_eq!(super::place_of(words, count, byte), portable::place_of(words, count, byte));
                 }
                 for limit in (-1..=8).chain(60..70).chain(120..136).chain(250..=256) {

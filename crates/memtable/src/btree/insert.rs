@@ -341,6 +341,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "interprets millions of steps")]
     fn nodes_have_their_bounds() {
         const COUNT: u64 = 40_000;
         let ascending = check_bounds("ascending", 0..COUNT);
