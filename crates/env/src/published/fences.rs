@@ -2,7 +2,7 @@
 //! with a thread of this process.
 //!
 //! Where `membarrier(2)` is available (Linux 4.14, and not forbidden by a sandbox) the light fence only keeps
-//! the compiler from moving accesses over it. Elsewhere both are full fences.
+//! the compiler from moving accesses over it. Elsewhere, and under Miri, both are full fences.
 
 #[cfg(not(loom))]
 pub(super) use self::machine::{choose, heavy, light};
@@ -52,7 +52,7 @@ mod machine {
         READERS_FENCE.load(Ordering::Relaxed) || kernel::interrupt_all()
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     mod kernel {
         use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 
@@ -73,7 +73,7 @@ mod machine {
         }
     }
 
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(all(target_os = "linux", not(miri))))]
     mod kernel {
         pub(super) fn register() -> bool {
             false
