@@ -297,6 +297,13 @@ fn check_quarantined(dir: &Path, whole: &Path, strategy: &str, oracle: &Oracle, 
     check_scans(strict.default_keyspace(), &oracle, &nothing);
 }
 
+/// Leaves no merge to the next open, which would meet damaged blocks at a time of its own.
+fn finish_merges(path: &Path, strategy: &str) {
+    let db = Database::open_with(path, options(strategy, RecoveryMode::Strict)).unwrap();
+    db.drain().unwrap();
+    db.close().unwrap();
+}
+
 fn check_strategy(strategy: &str) {
     let whole = TestDir::new("whole-tables");
     let oracle = filled(whole.path(), strategy);
@@ -336,6 +343,7 @@ fn a_damaged_block_that_a_compaction_meets_does_not_stop_compactions() {
     for strategy in STRATEGIES {
         let (whole, dir) = (TestDir::new("whole-blocks"), TestDir::new("damaged-block"));
         let mut oracle = filled(whole.path(), strategy);
+        finish_merges(whole.path(), strategy);
         copy_tree(whole.path(), dir.path());
         let table = tables(dir.path()).into_iter().next().unwrap();
         flip(&table, 200);
