@@ -108,7 +108,12 @@ pub(super) const CRATES: &[Crate] = &[
     Crate {
         name: "esker",
         place: Place::Floor(FACADE_FLOOR),
-        unsafe_modules: &["tests/calls_from_anywhere.rs", "tests/fork.rs", "tests/merge_allocations.rs"],
+        unsafe_modules: &[
+            "tests/calls_from_anywhere.rs",
+            "tests/fork.rs",
+            "tests/idle_blocks.rs",
+            "tests/merge_allocations.rs",
+        ],
     },
     Crate { name: "esker-resp", place: Place::Floor(9), unsafe_modules: &[] },
     Crate { name: "esker-protocol", place: Place::Floor(10), unsafe_modules: &[] },
