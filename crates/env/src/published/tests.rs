@@ -147,7 +147,7 @@ fn a_replaced_value_may_publish_others() {
 #[test]
 fn threads_that_end_give_their_slots_back() {
     let (value, _) = published();
-    for _ in 0..3000 {
+    for _ in 0..if cfg!(miri) { 30 } else { 3000 } {
         scope(|threads| {
             threads.spawn(|| assert!(value.pin().slot.is_some()));
         });
@@ -166,7 +166,7 @@ fn an_update_that_panics_changes_nothing() {
 #[test]
 fn many_readers_beside_constant_replacement() {
     const READERS: usize = 4;
-    const REPLACEMENTS: usize = 3000;
+    const REPLACEMENTS: usize = if cfg!(miri) { 20 } else { 3000 };
     let (value, count) = published();
     let (start, ends) = (Barrier::new(READERS + 1), AtomicBool::new(false));
     let (kept, received) = channel();

@@ -215,7 +215,7 @@ mod tests {
     fn hashes_are_found_wherever_they_are() {
         let mut next = numbers(11);
         for count in 0..=32 {
-            for _ in 0..50 {
+            for _ in 0..if cfg!(miri) { 1 } else { 50 } {
                 let hashes: Vec<u32> = (0..count).map(|_| (next() % 5) as u32 * 0x2000_0001).collect();
                 for wanted in (0..6).map(|number| number * 0x2000_0001) {
                     assert_eq!(equal(&hashes, wanted), one_by_one(&hashes, wanted), "{count}");
