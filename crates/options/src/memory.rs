@@ -93,9 +93,11 @@ impl MemoryPlan {
         MemoryPlan { memtables_bytes, wal_bytes: memtables_bytes + memtables_bytes / 2, ..self }
     }
 
-    /// Released log segments kept for reuse: as many as the memtables' payload fills.
+    /// Log segments that are kept for reuse and prepared ahead: as many as the log's share has room for, which is
+    /// half as much again as the memtables' payload. Entries of eighty bytes and more take no more than that
+    /// in the log, one in a batch, so memtables are full before the log is.
     pub fn kept_segments(&self) -> usize {
-        usize::try_from(self.memtables_bytes / self.wal_segment_bytes).unwrap_or(usize::MAX).max(1)
+        usize::try_from(self.wal_bytes / self.wal_segment_bytes).unwrap_or(usize::MAX)
     }
 
     /// The limit of indexes and filters of open tables that holds at all times.

@@ -347,10 +347,17 @@ fn no_writer_waits_for_the_pace_beyond_the_stall_limit() {
         state.write_control.admit(Some(100));
         state.write_control.lock().rate = Some(100);
         let began_ns = clock.0.load(Ordering::Relaxed);
-        write_control::wait_for_pace(store, &state, Duration::from_millis(20), max_delay);
+        write_control::wait_for_pace(store, &state, 1_000, Duration::from_millis(20), max_delay);
         let waited = Duration::from_nanos(clock.0.load(Ordering::Relaxed) - began_ns);
         assert!(waited >= max_delay && waited < max_delay + limit / 4, "{waited:?} of {max_delay:?}");
     }
+    // PC7: five milliseconds for the bytes of others, at whatever rate.
+    state.write_control.admit(Some(100));
+    state.write_control.lock().rate = Some(100);
+    let began_ns = clock.0.load(Ordering::Relaxed);
+    write_control::wait_for_pace(store, &state, 0, Duration::from_millis(5), limit);
+    let waited = Duration::from_nanos(clock.0.load(Ordering::Relaxed) - began_ns);
+    assert!(waited < limit / 4, "{waited:?}");
     drop(gate);
     db.flush().unwrap();
     db.close().unwrap();

@@ -25,6 +25,11 @@
 //!   reduce them. Nor is data that overwrites nothing, however much arrives: merges would not reduce it.
 //! * PC6: a write with `no_stall` never sleeps: while there is debt it is refused, and the debt that it adds
 //!   is left to the writes behind it. So a thread that reads for others can write, too.
+//! * PC7: a write waits for its own bytes at the present rate, and [a few milliseconds] at most for those of
+//!   earlier writes, which stay in the schedule for the writes behind it. So a rate that falls at once makes
+//!   many writes wait a little, and none long.
+//!
+//! [a few milliseconds]: crate::state::write_control::pace
 //!
 //! # Rejected
 //! Sleeping before the write, as RocksDB does: the thread at the head of its queue sleeps for all, and a
@@ -43,7 +48,7 @@ use crate::state::keyspace::KeyspaceState;
 use crate::state::shape;
 use crate::state::space_use;
 use crate::state::store::{Store, Writing};
-use crate::state::write_control::pace::rescaled_ns;
+use crate::state::write_control::pace::{longest_wait_ns, rescaled_ns};
 use crate::state::write_control::{Queues, WriteStateChange};
 use crate::write::batch::EncodedBatch;
 use esker_base::Error;
@@ -76,8 +81,17 @@ pub struct AfterCommit {
     notify: bool,
     /// Keyspaces whose pressure is to be updated.
     looks: Vec<Arc<KeyspaceState>>,
-    /// The keyspace with the longest delay, and the delay.
-    throttle_debt: Option<(Arc<KeyspaceState>, Duration)>,
+    /// The longest delay that a keyspace imposes.
+    delay: Option<Delay>,
+}
+
+/// The delay of a write.
+#[derive(Debug)]
+struct Delay {
+    keyspace: Arc<KeyspaceState>,
+    /// The write's bytes in this keyspace.
+    bytes: u64,
+    time: Duration,
 }
 
 /// Called under the commit lock, after a batch: charges it to the pace of its keyspaces.
@@ -86,17 +100,16 @@ pub fn after_commit(store: &Store, state: &mut CommitState, batch: &EncodedBatch
     let notify = state.post_commit.take(PostCommit::NOTIFY);
     let look = state.post_commit.take(PostCommit::UPDATE_PRESSURE);
     let is_paced = state.post_commit.has(PostCommit::THROTTLE);
-    let mut after = AfterCommit { notify, looks: Vec::new(), throttle_debt: None };
+    let mut after = AfterCommit { notify, looks: Vec::new(), delay: None };
     let now_ns = if is_paced { store.env.clock.monotonic_ns() } else { 0 };
     for share in batch.shares {
         let Ok(active) = state.active(share.keyspace) else { continue };
         if look {
             after.looks.push(Arc::clone(&active.keyspace));
         }
-        let wait = active.pace.charge(share.bytes, now_ns);
-        let longest = after.throttle_debt.as_ref().map_or(Duration::ZERO, |(_, longest)| *longest);
-        if wait > longest {
-            after.throttle_debt = Some((Arc::clone(&active.keyspace), wait));
+        let time = active.pace.charge(share.bytes, now_ns);
+        if time > after.delay.as_ref().map_or(Duration::ZERO, |longest| longest.time) {
+            after.delay = Some(Delay { keyspace: Arc::clone(&active.keyspace), bytes: share.bytes, time });
         }
     }
     after
@@ -110,23 +123,29 @@ pub(crate) fn finish_commit(store: &Store, writing: &Writing, after: &AfterCommi
         writing.commit_notifier.notify();
     }
     after.looks.iter().for_each(|keyspace| update_pressure(store, keyspace));
-    let Some((keyspace, throttle_debt)) = &after.throttle_debt else { return };
+    let Some(Delay { keyspace, bytes, time }) = &after.delay else { return };
     let began_ns = store.env.clock.monotonic_ns();
     if max_delay.is_zero() {
         return update_pressure_if_due(store, keyspace, began_ns);
     }
     store.counters.delays.fetch_add(1, Ordering::Relaxed);
     let cause = keyspace.write_control.lock().state;
-    wait_for_pace(store, keyspace, *throttle_debt, max_delay);
+    wait_for_pace(store, keyspace, *bytes, *time, max_delay);
     let waited_ns = store.env.clock.monotonic_ns().saturating_sub(began_ns);
     store.counters.add_slowed(cause, waited_ns);
 }
 
-/// Waits off the throttle debt, at most `max_delay`.
-pub fn wait_for_pace(store: &Store, keyspace: &KeyspaceState, throttle_debt: Duration, max_delay: Duration) {
+/// Waits for the delay of a write of `bytes`, at most `max_delay`.
+pub fn wait_for_pace(
+    store: &Store,
+    keyspace: &KeyspaceState,
+    bytes: u64,
+    delay: Duration,
+    max_delay: Duration,
+) {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let (mut left_ns, mut now_ns) = (nanoseconds(throttle_debt), store.env.clock.monotonic_ns());
-    // The debt grows where the rate falls meanwhile; the time limit does not.
+    let (mut left_ns, mut now_ns) = (nanoseconds(delay), store.env.clock.monotonic_ns());
+    // The delay grows where the rate falls meanwhile; the time limit does not.
     let until_ns = now_ns.saturating_add(nanoseconds(max_delay));
     while left_ns > 0 && now_ns < until_ns && !store.scheduler.is_stopping() {
         let before = keyspace.write_control.admitted_bytes_per_second();
@@ -136,7 +155,7 @@ pub fn wait_for_pace(store: &Store, keyspace: &KeyspaceState, throttle_debt: Dur
         left_ns = left_ns.saturating_sub(now_ns.saturating_sub(began_ns).max(1));
         update_pressure_if_due(store, keyspace, now_ns);
         let Some(after) = keyspace.write_control.admitted_bytes_per_second() else { return };
-        left_ns = rescaled_ns(left_ns, before.unwrap_or(0), after);
+        left_ns = rescaled_ns(left_ns, before.unwrap_or(0), after).min(longest_wait_ns(bytes, after));
     }
 }
 
