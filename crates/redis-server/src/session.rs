@@ -35,6 +35,23 @@ pub(crate) enum ReplyMode {
     Off,
     /// All but that of the next command.
     SkipNext,
+    /// All but that of the command that is being executed.
+    Skip,
+}
+
+/// What counts for the next request alone: put back when a group is undone, whose first request it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OfNextRequest {
+    /// Which replies are sent.
+    pub(crate) replies: ReplyMode,
+    /// What CLIENT CACHING has said.
+    is_excepted: bool,
+}
+
+impl Default for OfNextRequest {
+    fn default() -> Self {
+        Self { replies: ReplyMode::On, is_excepted: false }
+    }
 }
 
 /// How a client tracks keys, between its commands.
@@ -188,11 +205,37 @@ impl Session {
 
     /// Whether the client takes the reply that comes now, as CLIENT REPLY says.
     pub(crate) fn takes_reply(&mut self) -> bool {
-        let takes = self.replies == ReplyMode::On;
+        let takes = !matches!(self.replies, ReplyMode::Off | ReplyMode::Skip);
+        self.end_skipping();
+        takes
+    }
+
+    /// What counts for the next request alone.
+    pub(crate) fn of_next_request(&self) -> OfNextRequest {
+        let is_excepted = self.tracking.is_some_and(|tracking| tracking.is_excepted);
+        OfNextRequest { replies: self.replies, is_excepted }
+    }
+
+    /// The request comes once more for which this counted.
+    pub(crate) fn put_back(&mut self, of_request: OfNextRequest) {
+        self.replies = of_request.replies;
+        if let Some(tracking) = &mut self.tracking {
+            tracking.is_excepted = of_request.is_excepted;
+        }
+    }
+
+    /// A command begins, perhaps once more: of CLIENT REPLY SKIP it is the one without a reply.
+    pub(crate) fn begin_skipping(&mut self) {
         if self.replies == ReplyMode::SkipNext {
+            self.replies = ReplyMode::Skip;
+        }
+    }
+
+    /// The command whose reply was left out has ended.
+    pub(crate) fn end_skipping(&mut self) {
+        if self.replies == ReplyMode::Skip {
             self.replies = ReplyMode::On;
         }
-        takes
     }
 
     /// Whether the client gets messages of channels.
@@ -229,7 +272,10 @@ impl Session {
         self.leave(server);
         self.db = 0;
         self.protocol = Protocol::Resp2;
-        self.replies = ReplyMode::On;
+        // The reply of RESET itself may be the one to leave out.
+        if self.replies != ReplyMode::Skip {
+            self.replies = ReplyMode::On;
+        }
         self.set_name(&[]);
         self.set_account(server, server.access.of_new_client());
         if let Some(client) = server.clients.get(self.id) {

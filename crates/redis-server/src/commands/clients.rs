@@ -219,7 +219,8 @@ fn reply(call: &mut Call<'_, '_>) -> Outcome {
     } else if call.is_word(2, "off") {
         call.session.replies = ReplyMode::Off;
     } else if call.is_word(2, "skip") {
-        if call.session.replies == ReplyMode::On {
+        // Of several in a row each leaves out the reply of its successor, and all have none.
+        if call.session.replies != ReplyMode::Off {
             call.session.replies = ReplyMode::SkipNext;
         }
     } else {

@@ -15,7 +15,7 @@ use crate::commands::{self, Handler};
 use crate::observed::turns::GroupCut;
 use crate::observer::Observer;
 use crate::server::Server;
-use crate::session::{ReplyMode, Session};
+use crate::session::{OfNextRequest, ReplyMode, Session};
 use esker_redis_commands::acl::Context;
 use esker_redis_commands::{Command, KeyRef};
 use esker_redis_store::Txn;
@@ -75,6 +75,8 @@ pub(crate) struct Executor<'s> {
     /// Where the group's requests and replies begin.
     pub(super) first_request: usize,
     pub(super) first_reply: usize,
+    /// What counts for the group's first request alone.
+    pub(super) of_first_request: OfNextRequest,
     /// When the writes that were held back are worth a further attempt, and what holds them back.
     pub(super) refused: Option<(Duration, Arc<str>)>,
     /// How long the present group has been held back.
@@ -122,6 +124,7 @@ impl<'s> Executor<'s> {
             stripes: Vec::new(),
             first_request: 0,
             first_reply: 0,
+            of_first_request: OfNextRequest::default(),
             refused: None,
             stalled: Duration::ZERO,
             holds_all_stripes: false,
@@ -153,7 +156,7 @@ impl<'s> Executor<'s> {
         out: &mut Vec<u8>,
         mode: Mode,
     ) -> End {
-        self.begin_group(requests, out);
+        self.begin_group(session, requests, out);
         self.look_ahead(session, requests, mode);
         loop {
             if out.len() > OUTPUT_HIGH_BYTES {
@@ -179,25 +182,24 @@ impl<'s> Executor<'s> {
                 return self.give_up(session, requests, out);
             }
             if is_full {
-                (self.first_request, self.first_reply) = (position, out.len());
+                self.begin_at(session, position, out);
                 self.observer.begin();
             }
+            session.begin_skipping();
             let (start, replies) = (out.len(), session.replies);
             session.always_replies = false;
             self.has_more = requests.remaining() > 1;
             let step = self.step(session, arguments, position, out, mode);
-            if let Some(tracking) = &mut session.tracking
-                && session.queue.is_none()
-                && !self.is_call_of(arguments, "client")
-            {
-                // CLIENT CACHING holds for one command, or for one transaction.
-                tracking.is_excepted &= !matches!(step, Step::Next);
-            }
             match step {
                 Step::Next => {
+                    self.end_caching(session, arguments);
                     requests.set_position(position + 1);
                     if replies != ReplyMode::On {
-                        self.drop_reply(session, replies, out, start);
+                        self.drop_reply(session, out, start);
+                    }
+                    if self.first_request > position {
+                        // A group begins behind this command, of which nothing counts any longer.
+                        self.begin_at(session, position + 1, out);
                     }
                 }
                 // A step has dealt with the last two itself.
@@ -222,8 +224,18 @@ impl<'s> Executor<'s> {
         }
     }
 
+    /// CLIENT CACHING holds for one command, or for one transaction, which has ended.
+    fn end_caching(&self, session: &mut Session, arguments: &[&[u8]]) {
+        if let Some(tracking) = &mut session.tracking
+            && session.queue.is_none()
+            && !self.is_call_of(arguments, "client")
+        {
+            tracking.is_excepted = false;
+        }
+    }
+
     /// Takes a reply back that the client does not want.
-    fn drop_reply(&mut self, session: &mut Session, before: ReplyMode, out: &mut Vec<u8>, start: usize) {
+    fn drop_reply(&mut self, session: &mut Session, out: &mut Vec<u8>, start: usize) {
         // CLIENT REPLY ON itself is answered.
         if session.replies == ReplyMode::On {
             return;
@@ -231,15 +243,19 @@ impl<'s> Executor<'s> {
         if !std::mem::take(&mut session.always_replies) {
             out.truncate(start);
         }
-        if before == ReplyMode::SkipNext {
-            session.replies = ReplyMode::On;
-        }
+        session.end_skipping();
     }
 
-    fn begin_group(&mut self, requests: &Requests, out: &[u8]) {
-        (self.first_request, self.first_reply) = (requests.position(), out.len());
+    fn begin_group(&mut self, session: &Session, requests: &Requests, out: &[u8]) {
+        self.begin_at(session, requests.position(), out);
         self.txn.refresh_time();
         self.observer.begin();
+    }
+
+    /// Says that the group begins with this request, and its replies here.
+    fn begin_at(&mut self, session: &Session, position: usize, out: &[u8]) {
+        (self.first_request, self.first_reply) = (position, out.len());
+        self.of_first_request = session.of_next_request();
     }
 
     /// Undoes the group.
@@ -248,6 +264,7 @@ impl<'s> Executor<'s> {
         self.observer.forget();
         session.denied.clear();
         session.pause_changes.clear();
+        session.put_back(self.of_first_request);
         self.held.free();
         requests.set_position(self.first_request);
         out.truncate(self.first_reply);
@@ -334,7 +351,7 @@ impl<'s> Executor<'s> {
             if handler.is_none() {
                 session.end_transaction(self.server);
             }
-            (self.first_request, self.first_reply) = (position + 1, out.len());
+            self.begin_at(session, position + 1, out);
         }
         if !matches!(step, Step::Next) {
             (session.db, session.protocol) = before;
@@ -369,7 +386,7 @@ impl<'s> Executor<'s> {
         if !self.end_group(session, position, out, mode, Some(cut)) {
             return Err(Step::MustWait);
         }
-        (self.first_request, self.first_reply) = (position, out.len());
+        self.begin_at(session, position, out);
         self.txn.refresh_time();
         if begins_later {
             self.observer.begin();

@@ -4,7 +4,7 @@
 use super::group::{Executor, Mode};
 use crate::failure::engine_error_text;
 use crate::observed::turns::GroupCut;
-use crate::session::Session;
+use crate::session::{ReplyMode, Session};
 use crate::statistics::add;
 use crate::waiting::Place;
 use esker_redis_store::txn::Stalls;
@@ -84,9 +84,16 @@ impl Executor<'_> {
                 out.truncate(self.first_reply);
                 session.log_denied(self.server);
                 let text = engine_error_text(&error);
-                for _ in self.first_request..position {
+                for request in self.first_request..position {
                     self.server.observed.commands.count_error(text.as_bytes());
-                    ReplyWriter::new(out, Protocol::Resp2).error(text.as_bytes());
+                    let is_left_out = match self.of_first_request.replies {
+                        ReplyMode::On | ReplyMode::SkipNext => false,
+                        ReplyMode::Off => true,
+                        ReplyMode::Skip => request == self.first_request,
+                    };
+                    if !is_left_out {
+                        ReplyWriter::new(out, Protocol::Resp2).error(text.as_bytes());
+                    }
                 }
                 true
             }
