@@ -187,8 +187,8 @@ fn patterns_match_what_they_match_in_redis() {
     }
 }
 
-/// The strings of a list, sorted: Redis lists the commands in the order of a hash table, which a lookup can still
-/// rehash between two lists.
+/// The strings of a list, sorted: Redis lists the commands in the order of a hash table, which a lookup can
+/// still rehash between two lists.
 fn sorted_bulks(list: Value) -> Vec<Vec<u8>> {
     let Value::Array(elements) = list else { panic!("a list: {list:?}") };
     let mut strings: Vec<_> = elements
