@@ -160,6 +160,7 @@ fn administration_answers_in_the_bytes_of_redis() {
         "slowlog get 2147483648",
         "slowlog get 9223372036854775807",
         "slowlog get -2",
+        "config set maxmemory 0 timeout",
         "config set dir /tmp",
         "config get KEY-LOAD-DELAY",
         "config get key-load-dela?",

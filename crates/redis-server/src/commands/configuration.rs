@@ -4,7 +4,7 @@ use super::Family;
 use crate::address_changes::moves;
 use crate::call::Call;
 use crate::config::SettingSource;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, SYNTAX};
 
 pub(crate) const COMMANDS: Family = &[
     ("config|get", get),
@@ -27,7 +27,7 @@ fn get(call: &mut Call<'_, '_>) -> Outcome {
 fn set(call: &mut Call<'_, '_>) -> Outcome {
     let arguments = &call.args[2..];
     if !arguments.len().is_multiple_of(2) {
-        return Err("ERR wrong number of arguments for 'config|set' command".into());
+        return Err(SYNTAX.into());
     }
     let pairs = arguments.chunks_exact(2).map(|pair| (pair[0], pair[1]));
     let settings = call.server.config.check(pairs, SettingSource::Command)?;
