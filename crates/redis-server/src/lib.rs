@@ -38,6 +38,7 @@ mod failure;
 pub mod figures;
 mod file_limit;
 mod flusher;
+mod held_messages;
 mod key_cursors;
 mod key_uses;
 mod keyspace_events;

@@ -109,6 +109,9 @@ impl Table {
     }
 }
 
+/// What becomes of a message for a subscriber.
+pub(crate) type Post<'a> = &'a mut dyn FnMut(&Arc<Client>, Arc<[u8]>);
+
 /// The subscriptions of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct PubSub {
@@ -149,30 +152,48 @@ impl PubSub {
 
     /// Sends a message to the subscribers of a channel and of patterns that match it. Returns to how many.
     pub(crate) fn publish(&self, channel: &[u8], message: &[u8]) -> usize {
+        let count = self.address(channel, message, &mut |client, bytes| client.post(Message::Push(bytes)));
+        self.note_delivered(count);
+        count
+    }
+
+    /// Sends a message to the subscribers of a shard channel.
+    pub(crate) fn publish_shard(&self, channel: &[u8], message: &[u8]) -> usize {
+        let count =
+            self.address_shard(channel, message, &mut |client, bytes| client.post(Message::Push(bytes)));
+        self.note_delivered(count);
+        count
+    }
+
+    /// Calls `post` for each subscriber of a channel and of patterns that match it, with the bytes of the
+    /// message in its protocol. Returns for how many.
+    pub(crate) fn address(&self, channel: &[u8], message: &[u8], post: Post<'_>) -> usize {
         if self.names.load(Ordering::Acquire) == 0 {
             return 0;
         }
         let table = self.table.lock();
         let mut count = 0;
         if let Some(clients) = table.channels.get(channel) {
-            count += send(clients, &[b"message", channel, message]);
+            count += send(clients, &[b"message", channel, message], post);
         }
         for (pattern, clients) in &table.patterns {
             if matches(pattern, channel, Case::Sensitive) {
-                count += send(clients, &[b"pmessage", pattern, channel, message]);
+                count += send(clients, &[b"pmessage", pattern, channel, message], post);
             }
         }
-        self.delivered.fetch_add(count as u64, Ordering::Relaxed);
         count
     }
 
-    /// Sends a message to the subscribers of a shard channel.
-    pub(crate) fn publish_shard(&self, channel: &[u8], message: &[u8]) -> usize {
+    /// The same for the subscribers of a shard channel.
+    pub(crate) fn address_shard(&self, channel: &[u8], message: &[u8], post: Post<'_>) -> usize {
         let table = self.table.lock();
         let clients = table.shards.get(channel);
-        let count = clients.map_or(0, |clients| send(clients, &[b"smessage", channel, message]));
+        clients.map_or(0, |clients| send(clients, &[b"smessage", channel, message], post))
+    }
+
+    /// Counts messages that were given to subscribers.
+    pub(crate) fn note_delivered(&self, count: usize) {
         self.delivered.fetch_add(count as u64, Ordering::Relaxed);
-        count
     }
 
     /// Messages given to subscribers, once for each of them.
@@ -210,7 +231,7 @@ impl PubSub {
     }
 }
 
-fn send(clients: &BTreeMap<u64, Arc<Client>>, parts: &[&[u8]]) -> usize {
+fn send(clients: &BTreeMap<u64, Arc<Client>>, parts: &[&[u8]], post: Post<'_>) -> usize {
     let mut encoded: [Option<Arc<[u8]>>; 2] = [None, None];
     for client in clients.values() {
         let protocol = client.protocol();
@@ -221,7 +242,7 @@ fn send(clients: &BTreeMap<u64, Arc<Client>>, parts: &[&[u8]]) -> usize {
             parts.iter().for_each(|part| reply.bulk(part));
             bytes.into()
         });
-        client.post(Message::Push(Arc::clone(bytes)));
+        post(client, Arc::clone(bytes));
     }
     clients.len()
 }

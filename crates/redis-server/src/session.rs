@@ -2,6 +2,7 @@
 
 use crate::access::Account;
 use crate::clients::{Shown, TrackingMode};
+use crate::held_messages::HeldMessages;
 use crate::pausing::PauseChange;
 use crate::pubsub::Subscriptions;
 use crate::server::Server;
@@ -87,6 +88,8 @@ pub(crate) struct Session {
     pub(crate) denied: Vec<Event>,
     /// Pauses that the group's commands begin and end, for the same reason.
     pub(crate) pause_changes: Vec<PauseChange>,
+    /// What its scripts and transactions publish.
+    pub(crate) messages: HeldMessages,
     /// What CLIENT SETNAME set.
     pub(crate) name: Vec<u8>,
     /// Commands since MULTI.
@@ -121,6 +124,7 @@ impl Session {
             account,
             denied: Vec::new(),
             pause_changes: Vec::new(),
+            messages: HeldMessages::default(),
             name: Vec::new(),
             queue: None,
             watching: Watching::default(),
@@ -208,6 +212,12 @@ impl Session {
         let takes = !matches!(self.replies, ReplyMode::Off | ReplyMode::Skip);
         self.end_skipping();
         takes
+    }
+
+    /// What the group's commands do beside writing is forgotten: they are undone.
+    pub(crate) fn forget_effects(&mut self) {
+        self.pause_changes.clear();
+        self.messages.forget();
     }
 
     /// What counts for the next request alone.

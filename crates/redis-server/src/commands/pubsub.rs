@@ -2,8 +2,9 @@
 
 use super::Family;
 use crate::call::Call;
-use crate::failure::Outcome;
-use crate::pubsub::Subject;
+use crate::failure::{Failure, Outcome};
+use crate::held_messages::MAX_HELD_BYTES;
+use crate::pubsub::{Post, Subject};
 
 pub(crate) const COMMANDS: Family = &[
     ("subscribe", |call| subscribe(call, Subject::Channel)),
@@ -88,15 +89,35 @@ fn confirm(call: &mut Call<'_, '_>, word: &[u8], name: Option<&[u8]>, subject: S
 }
 
 fn publish(call: &mut Call<'_, '_>) -> Outcome {
-    let count = call.server.pubsub.publish(call.args[1], call.args[2]);
+    let (pubsub, channel, message) = (&call.server.pubsub, call.args[1], call.args[2]);
+    let count = match call.denies_waiting {
+        true => hold(call, |post| pubsub.address(channel, message, post))?,
+        false => pubsub.publish(channel, message),
+    };
     call.reply.integer(count as i64);
     Ok(())
 }
 
 fn publish_shard(call: &mut Call<'_, '_>) -> Outcome {
-    let count = call.server.pubsub.publish_shard(call.args[1], call.args[2]);
+    let (pubsub, channel, message) = (&call.server.pubsub, call.args[1], call.args[2]);
+    let count = match call.denies_waiting {
+        true => hold(call, |post| pubsub.address_shard(channel, message, post))?,
+        false => pubsub.publish_shard(channel, message),
+    };
     call.reply.integer(count as i64);
     Ok(())
+}
+
+/// Holds the message of a script or transaction until its batch is written. Returns for how many subscribers.
+fn hold(call: &mut Call<'_, '_>, address: impl FnOnce(Post<'_>) -> usize) -> Result<usize, Failure> {
+    let messages = &mut call.session.messages;
+    if messages.is_full() {
+        let text =
+            format!("ERR a script or transaction publishes at most {MAX_HELD_BYTES} bytes to subscribers");
+        return Err(text.into());
+    }
+    let bytes = call.args[1].len() + call.args[2].len();
+    Ok(messages.hold(bytes, address))
 }
 
 fn names(call: &mut Call<'_, '_>, subject: Subject) -> Outcome {

@@ -40,7 +40,7 @@ impl Executor<'_> {
             self.undo(out, start);
             (session.db, session.protocol) = before;
             session.denied.truncate(denied_before);
-            session.pause_changes.clear();
+            session.forget_effects();
             step = match self.lock_all(mode) {
                 Waited::Held => {
                     self.txn.refresh_time();
@@ -56,7 +56,7 @@ impl Executor<'_> {
         }
         if let Step::Undone(text) = step {
             self.undo(out, start);
-            session.pause_changes.clear();
+            session.forget_effects();
             session.end_transaction(self.server);
             ReplyWriter::new(out, session.protocol).error(&text);
             self.observer.executing(session, command, arguments);

@@ -263,7 +263,7 @@ impl<'s> Executor<'s> {
         self.txn.roll_back();
         self.observer.forget();
         session.denied.clear();
-        session.pause_changes.clear();
+        session.forget_effects();
         session.put_back(self.of_first_request);
         self.held.free();
         requests.set_position(self.first_request);

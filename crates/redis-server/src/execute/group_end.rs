@@ -62,6 +62,7 @@ impl Executor<'_> {
                 }
                 self.stalled = Duration::ZERO;
                 self.change_pause(session);
+                session.messages.send(&self.server.pubsub);
                 if self.tell_batch(session.id, None) {
                     self.serve_ready(mode);
                 }
@@ -80,7 +81,7 @@ impl Executor<'_> {
                 self.txn.roll_back();
                 self.observer.forget();
                 self.held.free();
-                session.pause_changes.clear();
+                session.forget_effects();
                 out.truncate(self.first_reply);
                 session.log_denied(self.server);
                 let text = engine_error_text(&error);

@@ -97,6 +97,9 @@ impl Executor<'_> {
             reply.error(b"EXECABORT Transaction discarded because of previous errors.");
             return Step::Next;
         }
+        if mode == Mode::Resident && queue.commands.iter().any(|(command, _)| acts_beside_data(command)) {
+            return Step::MustWait;
+        }
         let waited =
             if self.holds_all_stripes() { Waited::Held } else { self.lock_transaction(session, queue, mode) };
         match waited {
@@ -187,4 +190,15 @@ impl Executor<'_> {
         }
         Ok(true)
     }
+}
+
+/// Whether a command does what is not undone with the batch, such as CLIENT KILL: its transaction begins on a
+/// thread that may wait, so that what another command reads does not make it come once more. Of scripts and
+/// PUBLISH all is undone.
+fn acts_beside_data(command: &Command) -> bool {
+    let is_script =
+        matches!(command.name(), "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro");
+    command.flags().contains(CommandFlags::NOSCRIPT)
+        && !command.flags().contains(CommandFlags::BLOCKING)
+        && !is_script
 }
