@@ -65,6 +65,7 @@ fn what_cannot_be_served_is_told_with_what_to_do() {
     assert!(refused.err.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{}", refused.err);
     assert!(refused.err.contains("--redis HOST:PORT, or --redis off"), "{}", refused.err);
     assert!(!dir.path().join("db").exists(), "no database is created in vain");
+    dir.write("file", "");
     for (line, code, told) in [
         ("serve db --data other", 2, "named twice"),
         ("serve --redis off --dsl off", 2, "nothing is to be served"),
@@ -72,7 +73,10 @@ fn what_cannot_be_served_is_told_with_what_to_do() {
         ("serve --redis-set prot 1", 2, "--redis-set prot: there is no such directive"),
         ("serve --redis nowhere", 2, "write HOST:PORT"),
         ("serve --dsl off --redis 0.0.0.0:0", 2, "--redis-set requirepass PASSWORD"),
+        ("serve --redis-set port x", 2, "--redis-set port: argument couldn't be parsed"),
+        ("serve --redis-set requirepass --x --redis-set prot 1", 2, "--redis-set prot: there is no"),
         ("serve --redis-conf missing.conf", 4, "cannot read missing.conf"),
+        ("serve --redis-conf --port 0 --unixsocket file", 4, "another path by the directive unixsocket"),
     ] {
         let ran = dir.run(line);
         assert_eq!(ran.code, code, "{line}: {ran:?}");
@@ -134,7 +138,7 @@ fn mistakes_in_a_redis_conf_are_told_with_their_place() {
     for (text, told) in [
         ("port 1\nappendfsync never\n", "bad.conf, line 2: appendfsync: argument(s) must be one of"),
         ("daemonize yes\n", "bad.conf, line 1: daemonize: this server stays in the foreground"),
-        ("requirepass \"x\n", "bad.conf: line 1: unbalanced quotes"),
+        ("requirepass \"x\n", "bad.conf, line 1: unbalanced quotes"),
         ("user ada on +nothing\n", "user ada: "),
         ("user ada on\nuser ada off\n", "Duplicate user"),
         ("port 0\n\ndatabases 0\n", "databases: 0 is not between 1 and 16384"),

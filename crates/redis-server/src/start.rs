@@ -6,6 +6,7 @@
 //! and so is what this server cannot do or be: clients would be less safe than the file says.
 
 mod listen;
+mod words;
 
 use crate::config::{Setting, default_value, start_setting};
 use crate::server::Server;
@@ -64,7 +65,7 @@ impl StartConfig {
         read: ReadFile<'_>,
         depth: usize,
     ) -> Result<(), String> {
-        let file = redis_conf::parse(text).map_err(|error| format!("{}: {error}", name.display()))?;
+        let file = redis_conf::parse(text).map_err(|error| format!("{}, {error}", name.display()))?;
         for directive in &file.directives {
             let place = format!("{}, line {}", name.display(), directive.line);
             let failed = |reason: String| format!("{place}: {reason}");
@@ -83,37 +84,46 @@ impl StartConfig {
         Ok(())
     }
 
-    /// Adds directives as they stand on the command line of redis-server: `--NAME VALUE...`.
+    /// Adds directives as they stand on the command line of redis-server: `--NAME VALUE...`, see [`words`].
     ///
     /// # Errors
     /// A sentence with the directive. One that is not known is an error here: it is misspelt.
     pub fn add_words(&mut self, words: &[Vec<u8>]) -> Result<(), String> {
         let mut rest = words;
         while let Some((first, behind)) = rest.split_first() {
-            let shown = String::from_utf8_lossy(first);
-            let Some(name) = shown.strip_prefix("--") else {
-                return Err(format!("'{shown}' stands where a directive is expected, such as --port"));
-            };
-            let count = behind.iter().take_while(|word| !word.starts_with(b"--")).count();
-            let (arguments, next) = behind.split_at(count);
-            let directive =
-                Directive { line: 0, name: name.to_ascii_lowercase(), arguments: arguments.to_vec() };
-            let known = self.warnings.len();
-            self.add(&directive, &shown)?;
-            if self.warnings.len() > known {
-                return Err(format!("{shown}: there is no such directive"));
-            }
-            rest = next;
+            let (directive, taken) = words::directive(first, behind)?;
+            rest = &behind[taken..];
+            self.add_named(&directive)?;
         }
         Ok(())
+    }
+
+    /// Adds a directive with these values.
+    ///
+    /// # Errors
+    /// As [`add_words`](Self::add_words).
+    pub fn add_values(&mut self, name: &str, values: &[&[u8]]) -> Result<(), String> {
+        let arguments = values.iter().map(|value| value.to_vec()).collect();
+        self.add_named(&Directive { line: 0, name: name.to_ascii_lowercase(), arguments })
     }
 
     /// Sets a directive to one value.
     ///
     /// # Errors
-    /// A sentence with the directive.
+    /// As [`add_words`](Self::add_words).
     pub fn set(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
-        self.add_words(&[format!("--{name}").into_bytes(), value.to_vec()])
+        self.add_values(name, &[value])
+    }
+
+    /// Adds a directive of the command line, where its name is its place.
+    fn add_named(&mut self, directive: &Directive) -> Result<(), String> {
+        let place = format!("--{}", directive.name);
+        let known = self.warnings.len();
+        self.add(directive, &place)?;
+        match self.warnings.len() > known {
+            true => Err(format!("{place}: there is no such directive")),
+            false => Ok(()),
+        }
     }
 
     /// Adds the directives that CONFIG REWRITE keeps in a database and that are not set here: what a server
@@ -140,7 +150,11 @@ impl StartConfig {
     }
 
     fn add(&mut self, directive: &Directive, place: &str) -> Result<(), String> {
-        let sentence = |reason: &str| format!("{place}: {}: {reason}", directive.name);
+        // On the command line the place is the name.
+        let sentence = |reason: &str| match place.strip_prefix("--") {
+            Some(_) => format!("{place}: {reason}"),
+            None => format!("{place}: {}: {reason}", directive.name),
+        };
         let failed = |reason: &str| Err(sentence(reason));
         match directive.name.as_str() {
             "user" => {
@@ -327,7 +341,7 @@ mod tests {
             ("appendfsync never", "redis.conf, line 1: appendfsync: argument(s) must be one of"),
             ("include none.conf", "redis.conf, line 1: cannot read none.conf"),
             ("include self.conf", "self.conf, line 1: more than 16 files include each other"),
-            ("port 1\nlogfile \"x", "redis.conf: line 2: unbalanced quotes"),
+            ("port 1\nlogfile \"x", "redis.conf, line 2: unbalanced quotes"),
             ("replicaof host 1", "redis.conf, line 1: replicaof: this server cannot be a replica"),
             ("cluster-enabled yes", "redis.conf, line 1: cluster-enabled: this server cannot be a node"),
             ("daemonize yes", "redis.conf, line 1: daemonize: this server stays in the foreground"),
@@ -356,6 +370,9 @@ mod tests {
         assert_eq!(config.value("bind"), Some(&b"127.0.0.1 -::1"[..]));
         assert_eq!(words("--prot 1").expect_err("misspelt"), "--prot: there is no such directive");
         assert!(words("7000").expect_err("no directive").starts_with("'7000' stands where"));
+        // The name stands in a sentence once.
+        assert_eq!(words("--port").expect_err("no value"), "--port: it takes one value");
+        assert!(words("--port x").expect_err("no number").starts_with("--port: argument couldn't"));
     }
 
     #[test]

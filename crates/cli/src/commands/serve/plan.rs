@@ -132,14 +132,12 @@ fn redis_config(args: &ServeArgs) -> Result<StartConfig, Failure> {
         config.add_words(&words).map_err(Failure::usage)?;
     }
     for pair in args.redis_set.chunks_exact(2) {
-        let values = match pair[0].as_str() {
+        let values: Vec<&[u8]> = match pair[0].as_str() {
             // The name and the rules of a user are words of their own.
-            "user" => pair[1].split_whitespace().collect(),
-            _ => vec![pair[1].as_str()],
+            "user" => pair[1].split_whitespace().map(str::as_bytes).collect(),
+            _ => vec![pair[1].as_bytes()],
         };
-        let mut words = vec![format!("--{}", pair[0]).into_bytes()];
-        words.extend(values.into_iter().map(|value| value.as_bytes().to_vec()));
-        let set = config.add_words(&words);
+        let set = config.add_values(&pair[0], &values);
         set.map_err(|reason| {
             // The directive has no hyphens there.
             Failure::usage(format!("--redis-set {}", reason.strip_prefix("--").unwrap_or(&reason)))

@@ -13,12 +13,18 @@ use std::path::{Path, PathBuf};
 pub(super) fn bind(plan: &RedisPlan) -> Result<Listener, Failure> {
     let bound = Listener::bind(plan.listen.clone());
     bound.map_err(|ListenError { place, source }| {
-        if plan.is_stand_in {
+        let is_socket =
+            plan.listen.unix.as_ref().is_some_and(|socket| socket.path.as_os_str() == place.as_str());
+        if plan.is_stand_in && is_socket {
+            tracing::error!("Failed opening Unix socket: {source}");
+        } else if plan.is_stand_in {
             // Programs that start redis-server look for this line, and try another port then.
             tracing::error!("Failed listening on port {} ({place}), aborting.", plan.port());
         }
         let failure = Failure::system(format_args!("cannot listen on {place} for clients of Redis"), &source);
-        failure.advise(if plan.is_stand_in {
+        failure.advise(if is_socket {
+            "choose another path by the directive unixsocket, or \"\" for none"
+        } else if plan.is_stand_in {
             "choose another port by the directives port and bind, or port 0 for none"
         } else {
             "choose another address with --redis HOST:PORT, or --redis off"
