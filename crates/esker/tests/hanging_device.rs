@@ -1,7 +1,7 @@
-//! A device that hangs: neither a flush nor the preparation of a log segment gets on, and writers go on as far
-//! as memtables have room.
+//! A device that hangs: neither a flush nor the preparation of a log segment gets on, and writers go on as
+//! far as memtables have room.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
 use esker::parts::env::fault::{FaultFs, Operation, StrictFs};
 use esker::parts::env::{Background, Env};
@@ -33,9 +33,12 @@ fn writers_go_on_as_far_as_memtables_have_room() {
         (0..64).for_each(put);
         database.flush().unwrap();
     }
-    while database.metrics().log.segments_prepared < SEGMENTS {
-        std::thread::yield_now();
-    }
+    let are_prepared = || database.metrics().log.segments_prepared >= SEGMENTS;
+    let in_time = (0..3_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        are_prepared()
+    });
+    assert!(in_time, "{} of {SEGMENTS} segments", database.metrics().log.segments_prepared);
     let releases = ["tables/", "wal/"].map(|directory| {
         let (release, released) = channel::<()>();
         faults.interrupt(Operation::Create, directory, move || {

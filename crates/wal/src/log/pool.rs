@@ -9,13 +9,13 @@ use crate::history::History;
 use esker_base::{Error, Result};
 use std::collections::BTreeSet;
 
-/// Prepared segments ahead of the writer of a log that has just begun. One thread fills 16 MiB in 30 ms, about
-/// what preparing the next takes when the device is busy; the second covers bursts.
+/// Prepared segments ahead of the writer of a log that has just begun. One thread fills 16 MiB in 30 ms,
+/// about what preparing the next takes when the device is busy; the second covers bursts.
 ///
-/// Each rotation asks for one more, until live and Ready segments together are `kept_segments`. A device that
-/// hangs holds up flushes, which release segments, and preparations alike. The segments that are there then
-/// have room for all that memtables may hold, so that writers are slowed by the pressure of the memtables,
-/// and not stopped by the log.
+/// Each rotation asks for one more, until live and Ready segments together are `kept_segments`. A device
+/// that hangs holds up flushes, which release segments, and preparations alike. The segments that are there
+/// then have room for all that memtables may hold, so that writers are slowed by the pressure of the
+/// memtables, and not stopped by the log.
 const READY_AHEAD: usize = 2;
 
 #[derive(Debug)]
@@ -173,7 +173,8 @@ impl Pool {
         std::mem::replace(&mut self.is_shrunk, is_shrunk)
     }
 
-    /// Takes the Ready segments of a shrunk log. None after the close: another process may own the directory.
+    /// Takes the Ready segments of a shrunk log. None after the close: another process may own the
+    /// directory.
     pub(super) fn take_surplus(&mut self) -> Vec<SegmentFile> {
         if self.is_shrunk && !self.is_closed { std::mem::take(&mut self.ready) } else { Vec::new() }
     }

@@ -6,9 +6,9 @@
 //! [`LONGEST_WAIT_FOR_OTHERS`]. It is guarded by the commit lock, so it needs no atomics, and an unlimited
 //! writer does not touch it.
 //!
-//! The limit is for a rate that falls at once, as before a flush that hangs: a millisecond of debt at 300 MB/s
-//! is a third of a second at 1 MB/s. What a write does not wait off stays in the schedule, and each later one
-//! waits as long, so small writes go on at 200 a second and writer: 20 KB/s of 100 bytes.
+//! The limit is for a rate that falls at once, as before a flush that hangs: a millisecond of debt at 300
+//! MB/s is a third of a second at 1 MB/s. What a write does not wait off stays in the schedule, and each
+//! later one waits as long, so small writes go on at 200 a second and writer: 20 KB/s of 100 bytes.
 
 use std::time::Duration;
 
