@@ -33,7 +33,7 @@ pub struct Figures {
     pub connections: u64,
     /// Connections refused, because there were as many as may be.
     pub refused_connections: u64,
-    /// Commands executed.
+    /// Commands called, each one of a script or transaction by itself.
     pub executed: u64,
     /// Bytes received.
     pub received_bytes: u64,

@@ -46,6 +46,8 @@ pub(crate) struct Observer<'s> {
     /// From which time on a command is more than counted.
     notable_ns: u64,
     has_monitors: bool,
+    /// Whether the command waited, and was counted as a call when it began to.
+    has_waited: bool,
     noted: Vec<Noted>,
     /// Keys that commands which only read looked up: those that were there, and those that were not.
     lookups: Lookups,
@@ -67,6 +69,7 @@ impl<'s> Observer<'s> {
             last_ns: 0,
             notable_ns: u64::MAX,
             has_monitors: false,
+            has_waited: false,
             noted: Vec::new(),
             lookups: Lookups::default(),
             errors: Vec::new(),
@@ -82,12 +85,15 @@ impl<'s> Observer<'s> {
         self.last_ns = self.server.clock.monotonic_ns();
         self.notable_ns = self.server.observed.notable_ns();
         self.has_monitors = self.server.observed.monitors.is_used();
+        self.has_waited = false;
     }
 
-    /// The command of a waiting client is executed once more, which monitors know already.
+    /// The command of a waiting client is executed once more, which monitors know already, and which is
+    /// counted as a call already.
     pub(crate) fn begin_again(&mut self) {
         self.begin();
         self.has_monitors = false;
+        self.has_waited = true;
     }
 
     /// The beginning of a command that begins when the last one ended.
@@ -112,6 +118,7 @@ impl<'s> Observer<'s> {
         if self.has_monitors {
             self.watch(session, command, arguments);
         }
+        self.noted.push(Noted { command: command.index() as u32, ended: Ended::Waits, nanos: 0 });
     }
 
     #[cold]
@@ -142,7 +149,12 @@ impl<'s> Observer<'s> {
         }
         self.last_ns = self.server.clock.monotonic_ns();
         let nanos = self.last_ns.saturating_sub(beginning.ns);
-        let ended = if error.is_some() { Ended::Failed } else { Ended::Well };
+        let ended = match (self.has_waited, error.is_some()) {
+            (false, false) => Ended::Well,
+            (false, true) => Ended::Failed,
+            (true, false) => Ended::WaitedWell,
+            (true, true) => Ended::WaitedFailed,
+        };
         self.noted.push(Noted { command: command.index() as u32, ended, nanos });
         // The error of a script is that of a command within it, which is counted already.
         if let Some(error) = error
@@ -215,11 +227,15 @@ impl<'s> Observer<'s> {
     /// Tells what was noted: the group's batch is written.
     pub(crate) fn tell(&mut self) {
         let with_latencies = self.server.observed.commands.tracks_latencies();
+        // Each command of a script or transaction by itself.
+        let mut calls = 0;
         for noted in self.noted.drain(..) {
+            calls += u64::from(noted.ended.is_call());
             self.counters.count(noted.command as usize, noted.nanos, noted.ended, with_latencies);
         }
         let lookups = std::mem::take(&mut self.lookups);
         for (total, count) in [
+            (&self.server.statistics.commands, calls),
             (&self.server.statistics.keyspace_hits, lookups.hits),
             (&self.server.statistics.keyspace_misses, lookups.misses),
         ] {

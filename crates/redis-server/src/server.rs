@@ -375,7 +375,7 @@ impl Server {
     /// Ends the wait of a client whose time is up.
     pub(crate) fn time_is_up(&self, client: u64) {
         if let Some(command) = self.waiting.end(client, WaitEnd::TimeIsUp) {
-            self.observed.commands.count_ended_wait(command, Ended::Well);
+            self.observed.commands.count_ended_wait(command, Ended::WaitedWell);
         }
     }
 }

@@ -28,7 +28,7 @@ counters! {
     tls_handshakes,
     /// TLS handshakes that did not: what failed, took too long, or was given up by the client.
     failed_tls_handshakes,
-    /// Commands that were executed.
+    /// Commands that were called, each one of a script or transaction by itself.
     commands,
     /// Bytes that were received.
     received_bytes,

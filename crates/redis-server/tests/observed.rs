@@ -103,6 +103,133 @@ fn calls_failures_and_errors_of_commands_are_counted_as_redis_does() {
     }
 }
 
+/// `total_commands_processed`.
+fn processed(client: &mut Client) -> u64 {
+    let info = text(client.words("info stats"));
+    let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+    count.and_then(|count| count.parse().ok()).expect("INFO tells it")
+}
+
+#[test]
+fn each_call_of_a_script_or_transaction_is_processed_and_what_is_rejected_or_discarded_is_not() {
+    let counted = assert_same(&servers("observed-processed"), |client| {
+        client.words("config resetstat");
+        let mut counted = Vec::new();
+        let mut after = |client: &mut Client, what: &str| counted.push((what.to_owned(), processed(client)));
+        after(client, "config resetstat");
+        for request in [
+            "set a 1",
+            "nosuch",
+            "get",
+            "lpush a 1",
+            "multi",
+            "set b 1",
+            "get b",
+            "exec",
+            "multi",
+            "set b 1",
+            "discard",
+            "multi",
+            "set b 1",
+            "get",
+            "exec",
+            "exec",
+            "discard",
+            "multi",
+            "exec",
+            "watch a",
+            "set a 2",
+            "multi",
+            "get a",
+            "exec",
+            "blpop nothing 0.01",
+            "xread block 10 streams nothing $",
+            "select 0",
+            "config nosuch",
+            "select x",
+        ] {
+            client.words(request);
+            // In a transaction it would be queued.
+            if !matches!(request.split(' ').next(), Some("multi" | "get" | "set")) {
+                after(client, request);
+            }
+        }
+        for script in [
+            "return 1",
+            "redis.call('set','a',1) return redis.call('get','a')",
+            "redis.pcall('lpush','a',1) redis.pcall('get') redis.pcall('nosuch') return redis.call('subscribe','a')",
+            "return redis.call('blpop','nothing',0)",
+            "this is no script",
+        ] {
+            client.call(&[b"eval", script.as_bytes(), b"0"]);
+            after(client, script);
+            client.words("multi");
+            client.call(&[b"eval", script.as_bytes(), b"2", b"a", b"nothing"]);
+            client.words("exec");
+            after(client, script);
+        }
+        client.send(&b"*2\r\n$3\r\nget\r\n$1\r\na\r\n".repeat(20));
+        (0..20).for_each(|_| drop(client.read()));
+        after(client, "a pipeline");
+        client.hello(3);
+        after(client, "hello");
+        client.words("reset");
+        after(client, "reset");
+        client.words("auth none");
+        after(client, "auth");
+        counted
+    });
+    assert_eq!(counted[0].1, 1, "CONFIG RESETSTAT itself");
+}
+
+#[test]
+fn a_command_that_waits_is_a_call_from_the_beginning_and_only_once() {
+    let ends = ["lpush", "timeout", "error", "the client leaves", "quit"];
+    let counted = |server: Server| {
+        let client = &mut server.connect();
+        let ask = |client: &mut Client| {
+            let lines = section(client, "commandstats");
+            (processed(client), lines.into_iter().find(|line| line.starts_with("cmdstat_blpop")))
+        };
+        let mut told = Vec::new();
+        for end in ends {
+            let mut other = server.connect();
+            let id = other.words("client id").integer();
+            client.words("config resetstat");
+            other.send(if end == "quit" { b"quit\r\n" } else { b"blpop list 0\r\n" });
+            if end == "quit" {
+                other.read();
+                told.push((ask(client), ask(client)));
+                continue;
+            }
+            while !text(client.words("client list")).lines().any(|line| line.contains("cmd=blpop")) {}
+            // One that asks until then is counted as well.
+            let asked = section(client, "commandstats");
+            let calls = |name: &str| {
+                let prefix = format!("cmdstat_{name}:calls=");
+                let line = asked.iter().find_map(|line| line.strip_prefix(&prefix));
+                line.and_then(|line| line.split(',').next()?.parse::<u64>().ok()).unwrap_or_default()
+            };
+            let others = calls("client|list");
+            let waiting = ask(client);
+            match end {
+                "lpush" => drop((client.words("lpush list a"), other.read())),
+                "the client leaves" => {
+                    drop(other);
+                    while text(client.words("client list")).contains("cmd=blpop") {}
+                }
+                how => drop((client.words(&format!("client unblock {id} {how}")), other.read())),
+            }
+            let (processed, line) = ask(client);
+            let ended = if end == "the client leaves" { 0 } else { processed - others };
+            told.push(((waiting.0 - others, waiting.1), (ended, line)));
+        }
+        told
+    };
+    let all: Vec<_> = servers("observed-waiting").into_iter().map(counted).collect();
+    all.iter().for_each(|told| assert_eq!(told, all.last().expect("a server")));
+}
+
 #[test]
 fn lookups_of_reading_commands_are_hits_and_misses_as_in_redis() {
     let commands = [

@@ -21,7 +21,7 @@ fn unblock(call: &mut Call<'_, '_>) -> Outcome {
     let waited = call.server.waiting.end(client, end);
     if let Some(command) = waited {
         // As in Redis, it has failed also if it answers as if its time were up.
-        call.server.observed.commands.count_ended_wait(command, Ended::Failed);
+        call.server.observed.commands.count_ended_wait(command, Ended::WaitedFailed);
         error.iter().for_each(|text| call.server.observed.commands.count_error(text));
     }
     call.reply.integer(waited.is_some().into());

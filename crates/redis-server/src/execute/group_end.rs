@@ -56,7 +56,6 @@ impl Executor<'_> {
             Ok(_) => {
                 let commands = (position - self.first_request) as u64;
                 if commands > 0 {
-                    add(&self.server.statistics.commands, commands);
                     self.observer.turns().count_group(cut);
                     self.turn_commands += commands;
                 }

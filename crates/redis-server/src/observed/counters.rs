@@ -27,6 +27,19 @@ pub(crate) enum Ended {
     Failed,
     /// It was not executed: its arguments or its client did not fit.
     Rejected,
+    /// Not yet: it waits for its keys, and is counted as a call already.
+    Waits,
+    /// With a reply after it has waited.
+    WaitedWell,
+    /// With an error after it has waited.
+    WaitedFailed,
+}
+
+impl Ended {
+    /// Whether it is a call that was not counted before.
+    pub(crate) fn is_call(self) -> bool {
+        matches!(self, Self::Well | Self::Failed | Self::Waits)
+    }
 }
 
 /// The code of an error, which is its first word.
@@ -70,9 +83,14 @@ impl ThreadCounters {
         if ended == Ended::Rejected {
             return add(&counter.rejected, 1);
         }
-        add(&counter.calls, 1);
+        if ended.is_call() {
+            add(&counter.calls, 1);
+        }
+        if ended == Ended::Waits {
+            return;
+        }
         add(&counter.nanos, nanos);
-        if ended == Ended::Failed {
+        if matches!(ended, Ended::Failed | Ended::WaitedFailed) {
             add(&counter.failed, 1);
         }
         if with_latency {
