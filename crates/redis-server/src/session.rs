@@ -90,6 +90,8 @@ pub(crate) struct Session {
     pub(crate) pause_changes: Vec<PauseChange>,
     /// What its scripts and transactions publish.
     pub(crate) messages: HeldMessages,
+    /// Whether the group has done what is not undone with it, so that it must not be executed once more.
+    pub(crate) has_acted: bool,
     /// What CLIENT SETNAME set.
     pub(crate) name: Vec<u8>,
     /// Commands since MULTI.
@@ -125,6 +127,7 @@ impl Session {
             denied: Vec::new(),
             pause_changes: Vec::new(),
             messages: HeldMessages::default(),
+            has_acted: false,
             name: Vec::new(),
             queue: None,
             watching: Watching::default(),
@@ -218,6 +221,7 @@ impl Session {
     pub(crate) fn forget_effects(&mut self) {
         self.pause_changes.clear();
         self.messages.forget();
+        self.has_acted = false;
     }
 
     /// What counts for the next request alone.

@@ -51,8 +51,10 @@ impl Executor<'_> {
         mode: Mode,
         cut: Option<GroupCut>,
     ) -> bool {
-        // Never waits under the stripes: readers of these keys would wait as well.
-        match self.txn.commit(Stalls::Fail) {
+        // Does not wait under the stripes, because readers of these keys would wait as well, but for commands
+        // that may not be executed once more.
+        let stalls = if session.has_acted && mode == Mode::Waiting { Stalls::Wait } else { Stalls::Fail };
+        match self.txn.commit(stalls) {
             Ok(_) => {
                 let commands = (position - self.first_request) as u64;
                 if commands > 0 {
@@ -60,6 +62,7 @@ impl Executor<'_> {
                     self.turn_commands += commands;
                 }
                 self.stalled = Duration::ZERO;
+                session.has_acted = false;
                 self.change_pause(session);
                 session.messages.send(&self.server.pubsub);
                 if self.tell_batch(session.id, None) {
@@ -69,7 +72,8 @@ impl Executor<'_> {
                 true
             }
             Err(esker::Error::WouldStall { retry_after, cause })
-                if mode == Mode::Resident || self.stalled + retry_after < STALL_LIMIT =>
+                if stalls == Stalls::Fail
+                    && (mode == Mode::Resident || self.stalled + retry_after < STALL_LIMIT) =>
             {
                 self.refused = Some((retry_after, cause));
                 false

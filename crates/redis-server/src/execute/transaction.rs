@@ -97,8 +97,12 @@ impl Executor<'_> {
             reply.error(b"EXECABORT Transaction discarded because of previous errors.");
             return Step::Next;
         }
-        if mode == Mode::Resident && queue.commands.iter().any(|(command, _)| acts_beside_data(command)) {
+        let acts = queue.commands.iter().any(|(command, _)| acts_beside_data(command));
+        if acts && mode == Mode::Resident {
             return Step::MustWait;
+        }
+        if acts && !self.holds_all_stripes() && queue.commands.iter().any(|(command, _)| is_script(command)) {
+            return Step::NeedsAllStripes;
         }
         let waited =
             if self.holds_all_stripes() { Waited::Held } else { self.lock_transaction(session, queue, mode) };
@@ -131,6 +135,17 @@ impl Executor<'_> {
             }
         }
         reply.array(queue.commands.len());
+        session.has_acted = acts;
+        self.call_queued(session, queue, out, mode)
+    }
+
+    fn call_queued(
+        &mut self,
+        session: &mut Session,
+        queue: &QueuedCommands,
+        out: &mut Vec<u8>,
+        mode: Mode,
+    ) -> Step {
         for (command, arguments) in &queue.commands {
             let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
             let allowed = checks::permission(self.server(), session, command, &arguments, Context::Multi);
@@ -192,13 +207,16 @@ impl Executor<'_> {
     }
 }
 
-/// Whether a command does what is not undone with the batch, such as CLIENT KILL: its transaction begins on a
-/// thread that may wait, so that what another command reads does not make it come once more. Of scripts and
-/// PUBLISH all is undone.
+/// Whether a command does what is not undone with the batch, such as CLIENT KILL. Its transaction begins where
+/// nothing makes it come once more: on a thread that may wait for what another command reads, and under all
+/// stripes if it has a script, which may use keys that it does not declare. Its batch waits while writes are
+/// held back. Of scripts and PUBLISH all is undone.
 fn acts_beside_data(command: &Command) -> bool {
-    let is_script =
-        matches!(command.name(), "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro");
     command.flags().contains(CommandFlags::NOSCRIPT)
         && !command.flags().contains(CommandFlags::BLOCKING)
-        && !is_script
+        && !is_script(command)
+}
+
+fn is_script(command: &Command) -> bool {
+    matches!(command.name(), "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro")
 }

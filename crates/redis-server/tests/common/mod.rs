@@ -25,6 +25,12 @@ impl TestServer {
         Self::at(directory)
     }
 
+    /// A server over a database that is open, such as one of a simulated machine.
+    pub(crate) fn over(database: esker::Database) -> Self {
+        let store = Store::open(database, 16).expect("the store opens");
+        Self { directory: PathBuf::from("/nothing/to/remove"), server: Some(Server::new(store)) }
+    }
+
     /// A server over the database of a directory, which is a new one if there is none.
     pub(crate) fn at(directory: PathBuf) -> Self {
         let database = esker::Database::open(&directory).expect("the database opens");
