@@ -53,6 +53,7 @@ mod rates;
 mod rebinding;
 mod reconfigure;
 mod reply_tree;
+mod script_log;
 mod scripts;
 pub mod server;
 mod session;

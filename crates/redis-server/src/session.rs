@@ -5,6 +5,7 @@ use crate::clients::{Shown, TrackingMode};
 use crate::held_messages::HeldMessages;
 use crate::pausing::PauseChange;
 use crate::pubsub::Subscriptions;
+use crate::script_log::HeldLines;
 use crate::server::Server;
 use crate::watches::Watching;
 use esker_redis_commands::Command;
@@ -90,6 +91,8 @@ pub(crate) struct Session {
     pub(crate) pause_changes: Vec<PauseChange>,
     /// What its scripts and transactions publish.
     pub(crate) messages: HeldMessages,
+    /// What its scripts write to the log.
+    pub(crate) log_lines: HeldLines,
     /// Whether the group has done what is not undone with it, so that it must not be executed once more.
     pub(crate) has_acted: bool,
     /// What CLIENT SETNAME set.
@@ -127,6 +130,7 @@ impl Session {
             denied: Vec::new(),
             pause_changes: Vec::new(),
             messages: HeldMessages::default(),
+            log_lines: HeldLines::default(),
             has_acted: false,
             name: Vec::new(),
             queue: None,
@@ -221,6 +225,7 @@ impl Session {
     pub(crate) fn forget_effects(&mut self) {
         self.pause_changes.clear();
         self.messages.forget();
+        self.log_lines.forget();
         self.has_acted = false;
     }
 

@@ -307,3 +307,27 @@ fn lines_of_scripts_reach_the_log_one_by_one_with_their_level() {
     ];
     assert_eq!(*lines.0.lock().expect("no panic"), expected);
 }
+
+#[test]
+fn a_line_of_a_script_that_is_begun_anew_is_logged_once() {
+    let server = TestServer::new("scripting-log-once");
+    let lines = Arc::new(Lines::default());
+    let count = 3_000;
+    tracing::subscriber::with_default(Arc::clone(&lines), || {
+        let mut client = server.client();
+        let log = "redis.log(redis.LOG_NOTICE, 'before') redis.call('get', 'undeclared') redis.log(redis.LOG_NOTICE, 'after')";
+        client.request(&["EVAL", log, "0"]);
+        client.request(&["MULTI"]);
+        client.request(&["EVAL", log, "0"]);
+        client.request(&["EXEC"]);
+        // More than is held.
+        let many = format!(
+            "for i = 1, {count} do redis.log(redis.LOG_NOTICE, string.rep('x', 900)) end return redis.call('get', 'undeclared')"
+        );
+        assert_eq!(client.request(&["EVAL", &many, "0"]), b"$-1\r\n");
+    });
+    let lines = std::mem::take(&mut *lines.0.lock().expect("no panic"));
+    let texts: Vec<&str> = lines.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(&texts[..4], ["before", "after", "before", "after"]);
+    assert_eq!(texts.len(), 4 + count);
+}

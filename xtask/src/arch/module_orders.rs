@@ -287,7 +287,7 @@ pub(super) const ORDERS: &[Order] = &[
     },
     tree(
         "esker-redis-server",
-        "failure key_cursors key_uses background clients client_line pubsub held_messages keyspace_events config statistics rates observed checkpoints tracking watches waiting pausing flusher stop rebinding scripts access tls log_level server figures settings file_limit session access_changes users tls_changes address_changes observer command_kinds checks call reply_tree commands execute local_client net start start_check reconfigure",
+        "failure key_cursors key_uses background clients client_line pubsub held_messages script_log keyspace_events config statistics rates observed checkpoints tracking watches waiting pausing flusher stop rebinding scripts access tls log_level server figures settings file_limit session access_changes users tls_changes address_changes observer command_kinds checks call reply_tree commands execute local_client net start start_check reconfigure",
     ),
     Order {
         package: "esker-redis-server",

@@ -2,7 +2,6 @@
 
 mod functions;
 mod host;
-pub(super) mod log;
 mod run;
 mod stored;
 

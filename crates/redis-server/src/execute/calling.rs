@@ -56,6 +56,7 @@ impl Executor<'_> {
         }
         if let Step::Undone(text) = step {
             self.undo(out, start);
+            session.log_lines.write();
             session.forget_effects();
             session.end_transaction(self.server);
             ReplyWriter::new(out, session.protocol).error(&text);

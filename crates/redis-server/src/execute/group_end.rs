@@ -65,6 +65,7 @@ impl Executor<'_> {
                 session.has_acted = false;
                 self.change_pause(session);
                 session.messages.send(&self.server.pubsub);
+                session.log_lines.write();
                 if self.tell_batch(session.id, None) {
                     self.serve_ready(mode);
                 }
@@ -84,6 +85,7 @@ impl Executor<'_> {
                 self.txn.roll_back();
                 self.observer.forget();
                 self.held.free();
+                session.log_lines.write();
                 session.forget_effects();
                 out.truncate(self.first_reply);
                 session.log_denied(self.server);

@@ -207,10 +207,10 @@ impl Executor<'_> {
     }
 }
 
-/// Whether a command does what is not undone with the batch, such as CLIENT KILL. Its transaction begins where
-/// nothing makes it come once more: on a thread that may wait for what another command reads, and under all
-/// stripes if it has a script, which may use keys that it does not declare. Its batch waits while writes are
-/// held back. Of scripts and PUBLISH all is undone.
+/// Whether a command does what is not undone with the batch, such as CLIENT KILL. Its transaction begins
+/// where nothing makes it come once more: on a thread that may wait for what another command reads, and under
+/// all stripes if it has a script, which may use keys that it does not declare. Its batch waits while writes
+/// are held back. Of scripts and PUBLISH all is undone.
 fn acts_beside_data(command: &Command) -> bool {
     command.flags().contains(CommandFlags::NOSCRIPT)
         && !command.flags().contains(CommandFlags::BLOCKING)

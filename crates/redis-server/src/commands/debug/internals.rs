@@ -2,8 +2,8 @@
 //! is nothing of here.
 
 use crate::call::Call;
-use crate::commands::scripting::log::Line;
 use crate::failure::{Failure, NO_SUCH_KEY, NOT_AN_INTEGER, Outcome};
+use crate::script_log::Line;
 use esker_redis_store::types::string;
 use esker_redis_store::{Kind, types};
 use esker_resp::glob::{self, Case};

@@ -1,12 +1,12 @@
 //! The server as a running script sees it: commands of `redis.call` over the transaction of the script.
 
-use super::log;
 use crate::call::{Call, note_uses};
 use crate::checks::{self, is_replicated};
 use crate::command_kinds::CommandKind;
 use crate::commands::{self, Handler};
 use crate::failure::{Failure, engine_error_text};
 use crate::observer::Observer;
+use crate::script_log;
 use crate::scripts::Run;
 use crate::server::Server;
 use crate::session::Session;
@@ -176,7 +176,20 @@ impl Host for ScriptHost<'_, '_> {
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {
-        log::write(level, text);
+        if self.stop.is_some() || self.session.log_lines.hold(level, text) {
+            return;
+        }
+        self.stop = match self.declared {
+            _ if self.is_resident => Some(ScriptStop::TooLong),
+            Some(_) => Some(ScriptStop::Undeclared),
+            // Here it runs to its end.
+            None => {
+                self.session.has_acted = true;
+                self.session.log_lines.write();
+                script_log::write(level, text);
+                None
+            }
+        };
     }
 
     fn may_go_on(&mut self) -> ControlFlow<String> {
@@ -225,7 +238,7 @@ impl Host for LoadHost<'_> {
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {
-        log::write(level, text);
+        script_log::write(level, text);
     }
 
     fn may_go_on(&mut self) -> ControlFlow<String> {
