@@ -101,6 +101,8 @@ pub struct Server {
     append_fsync: AtomicU8,
     /// Whether the last flush failed.
     flush_failed: AtomicBool,
+    /// When HTTP was noticed last, in milliseconds since 1970.
+    http_noticed_ms: AtomicU64,
     /// The thread that deletes what has expired and what is left of it.
     pub(crate) background: Background,
     /// Where scans of keys go on.
@@ -163,6 +165,7 @@ impl Server {
             flusher: Flusher::default(),
             append_fsync: AtomicU8::new(AppendFsync::default() as u8),
             flush_failed: AtomicBool::new(false),
+            http_noticed_ms: AtomicU64::new(0),
             background: Background::default(),
             key_cursors: KeyCursors::default(),
             key_uses: KeyUses::new(),
@@ -370,6 +373,19 @@ impl Server {
         let nanos = self.clock.monotonic_ns().saturating_sub(began_ns);
         self.observed.latency.note(LatencyEvent::ExpireCycle, self.now_ms() / 1000, nanos);
         next_ms
+    }
+
+    /// A client has sent a line of HTTP: the log is told in the words of Redis, once a minute.
+    pub(crate) fn warn_of_http(&self) {
+        let now_ms = self.now_ms();
+        if now_ms.saturating_sub(self.http_noticed_ms.load(Ordering::Relaxed)) > 60_000 {
+            self.http_noticed_ms.store(now_ms, Ordering::Relaxed);
+            tracing::warn!(
+                "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to \
+                 Redis. This is likely due to an attacker attempting to use Cross Protocol Scripting to \
+                 compromise your Redis instance. Connection aborted."
+            );
+        }
     }
 
     /// Ends the wait of a client whose time is up.

@@ -89,7 +89,8 @@ pub(crate) enum Need {
 
 impl Connection {
     pub(crate) fn new(socket: Socket, client: Arc<Client>, session: Session) -> Self {
-        let work = Work { session, requests: Requests::default(), out: Vec::new(), end: End::Done };
+        let requests = Requests::default();
+        let work = Work { session, requests, out: Vec::new(), end: End::Done, is_aborted: false };
         Self {
             socket,
             client,
@@ -161,6 +162,10 @@ impl Connection {
     /// Takes replies over. Whether the slow lane must go on.
     fn after_execution(&mut self, server: &Server) -> bool {
         let Some(work) = &mut self.work else { return false };
+        if work.is_aborted {
+            self.close();
+            return false;
+        }
         self.client.query_bytes.store(work.requests.waiting_bytes() as u64, Ordering::Relaxed);
         self.client.active_ms.store(server.now_ms(), Ordering::Relaxed);
         self.client.note_last_command(work.session.last_command);

@@ -3,6 +3,7 @@
 use crate::execute::group::{End, Executor, Mode};
 use crate::execute::requests::Requests;
 use crate::session::Session;
+use esker_resp::protocol_error::ProtocolError;
 
 /// What executing requests needs and changes. It goes to the slow lane and comes back.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub(crate) struct Work {
     pub(crate) out: Vec<u8>,
     /// How the last execution ended.
     pub(crate) end: End,
+    /// Whether the connection ends at once, without the replies that were not sent.
+    pub(crate) is_aborted: bool,
 }
 
 impl Work {
@@ -37,6 +40,10 @@ impl Work {
             && let Some(error) = self.requests.error()
             && !self.session.closes_after_reply
         {
+            if error == ProtocolError::CrossProtocol {
+                self.is_aborted = true;
+                executor.server().warn_of_http();
+            }
             error.write_reply(&mut self.out);
             self.session.closes_after_reply = true;
         }
