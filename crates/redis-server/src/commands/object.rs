@@ -81,15 +81,22 @@ fn frequency(call: &mut Call<'_, '_>) -> Outcome {
 }
 
 fn help(call: &mut Call<'_, '_>) -> Outcome {
-    const LINES: [&str; 6] = [
-        "OBJECT <subcommand> <key>, with one of these subcommands:",
-        "ENCODING: the word by which Redis names the way the value is stored.",
-        "FREQ: the logarithmic counter of uses, under an LFU policy.",
-        "IDLETIME: seconds since the last use, unless an LFU policy is selected.",
-        "REFCOUNT: the number of references to the value.",
-        "HELP: this text.",
-    ];
-    call.reply.array(LINES.len());
-    LINES.iter().for_each(|line| call.reply.status(line.as_bytes()));
+    super::reply_help(
+        call,
+        &[
+            "ENCODING <key>",
+            "    Return the kind of internal representation used in order to store the value",
+            "    associated with a <key>.",
+            "FREQ <key>",
+            "    Return the access frequency index of the <key>. The returned integer is",
+            "    proportional to the logarithm of the recent access frequency of the key.",
+            "IDLETIME <key>",
+            "    Return the idle time of the <key>, that is the approximated number of",
+            "    seconds elapsed since the last access to the key.",
+            "REFCOUNT <key>",
+            "    Return the number of references of the value associated with the specified",
+            "    <key>.",
+        ],
+    );
     Ok(())
 }
