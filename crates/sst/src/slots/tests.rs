@@ -4,12 +4,17 @@ use super::{ADDRESS, ONE_TAKEN, Pointer, RESERVED_COUNTS, Slot, taken_in};
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Stands for a block: its leaked count.
+/// Counts of blocks, which outlive all tests.
+static COUNTS: [AtomicUsize; 8] = [const { AtomicUsize::new(1) }; 8];
+/// How many of them are in use.
+static USED_COUNTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Stands for a block: its count.
 struct CountedPointer(&'static AtomicUsize);
 
 impl CountedPointer {
     fn new() -> CountedPointer {
-        CountedPointer(Box::leak(Box::new(AtomicUsize::new(1))))
+        CountedPointer(&COUNTS[USED_COUNTS.fetch_add(1, Ordering::Relaxed)])
     }
 
     fn count(&self) -> usize {
@@ -17,25 +22,25 @@ impl CountedPointer {
     }
 }
 
-// SAFETY: the count is leaked, so the address stays valid.
+// SAFETY: the count is static, so the address stays valid.
 unsafe impl Pointer for CountedPointer {
     fn address(&self) -> usize {
         std::ptr::from_ref(self.0).expose_provenance()
     }
 
     unsafe fn add_counts(address: usize, counts: usize) {
-        // SAFETY: the address of a count that was leaked.
+        // SAFETY: the address of a static count.
         let own = ManuallyDrop::new(unsafe { CountedPointer::from_count(address) });
         own.0.fetch_add(counts, Ordering::Relaxed);
     }
 
     unsafe fn from_count(address: usize) -> CountedPointer {
-        // SAFETY: the address of a count that was leaked.
+        // SAFETY: the address of a static count.
         CountedPointer(unsafe { &*std::ptr::with_exposed_provenance(address) })
     }
 
     unsafe fn release_counts(address: usize, counts: usize) {
-        // SAFETY: the address of a count that was leaked.
+        // SAFETY: the address of a static count.
         let own = ManuallyDrop::new(unsafe { CountedPointer::from_count(address) });
         assert!(own.0.fetch_sub(counts, Ordering::Relaxed) >= counts, "more than there are");
     }
