@@ -93,11 +93,9 @@ impl MemoryPlan {
         MemoryPlan { memtables_bytes, wal_bytes: memtables_bytes + memtables_bytes / 2, ..self }
     }
 
-    /// Log segments that are kept for reuse and prepared ahead: as many as the log's share has room for,
-    /// which is half as much again as the memtables' payload. Entries of eighty bytes and more take no more
-    /// than that in the log, one in a batch, so memtables are full before the log is.
+    /// Released log segments kept for reuse: as many as the memtables' payload fills.
     pub fn kept_segments(&self) -> usize {
-        usize::try_from(self.wal_bytes / self.wal_segment_bytes).unwrap_or(usize::MAX)
+        usize::try_from(self.memtables_bytes / self.wal_segment_bytes).unwrap_or(usize::MAX).max(1)
     }
 
     /// The limit of indexes and filters of open tables that holds at all times.
@@ -113,8 +111,8 @@ impl MemoryPlan {
         if self.fixed_cache_bytes.is_some() { rest } else { rest / denominator * numerator }
     }
 
-    /// The part of the memtables' share that is kept while it is lent to the block cache: at least an
-    /// eighth, with room for two log segments.
+    /// The part of the memtables' share that is kept while it is lent to the block cache: at least an eighth,
+    /// with room for two log segments.
     pub fn kept_bytes(&self) -> u64 {
         let least = self.wal_segment_bytes.saturating_mul(2);
         (self.memtables_bytes / KEPT_DIVISOR).max(least).min(self.memtables_bytes)

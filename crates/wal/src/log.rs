@@ -5,18 +5,17 @@
 //!           \_______ prepare_next _______/    rotate    rotate   release_below
 //! ```
 //!
-//! A background job calls [`Log::prepare_next`] to keep Ready segments ahead of the writer, so that a
-//! rotation is a handful of stores: two at first, one more with each rotation, until live and Ready ones
-//! together are `kept_segments`. If there is none, the writer releases its lock and waits in
+//! A background job calls [`Log::prepare_next`] to keep one Ready segment ahead of the writer, so that a
+//! rotation is a handful of stores. If there is none, the writer releases its lock and waits in
 //! [`Log::wait_ready`]. If preparing failed, the wait returns that error: a full disk
 //! ([`Full`](esker_base::Error::Full)) is reported before a record exists.
 //!
 //! A segment that a durable manifest no longer needs (WL7) is *released*: it becomes Ready again as it is,
 //! mapped, with its pages in memory, and a new salt for its next life. Nothing is renamed, rewritten or
-//! synced until the next rotation stores a new header. What is beyond `kept_segments` is deleted. Segments
-//! are recycled within one open of the database only: those found at open are read and deleted, never
-//! written (WL1, WL4). Segments that a change-stream reader needs are retained instead of recycled; see
-//! [`crate::history`].
+//! synced until the next rotation stores a new header. At most `kept_segments` stay for reuse, the rest is
+//! deleted. Segments are recycled within one open of the database only: those found at open are read and
+//! deleted, never written (WL1, WL4). Segments that a change-stream reader needs are retained instead of
+//! recycled; see [`crate::history`].
 //!
 //! **Idle shrinking.** An idle log needs no segments ahead of the writer and none for reuse. After
 //! [`shrink`](crate::LogWriter::shrink) no segment is prepared, and [`Log::delete_surplus`] deletes the Ready
@@ -124,8 +123,8 @@ impl Log {
             db_uuid: start.db_uuid,
             boot_id: env.fs.boot_id(),
             map: options.mapped && env.fs.can_map_writable(dir),
-            pool: Mutex::new(Pool::new(slots, history, options.kept_segments)),
             options,
+            pool: Mutex::new(Pool::new(slots, history)),
             segment_ready: Condvar::new(),
             // Nothing of this life is durable yet, not even the first header. The records of earlier lives
             // are in tables before the first call to `sync_up_to`.

@@ -87,7 +87,7 @@ fn work_on_log(store: &Store) -> Result<bool> {
     }
     memory_arbiter::lend_if_needed(store);
     store.open_readers.warn_of_old();
-    Ok(store.writing.as_ref().is_some_and(|writing| writing.log.needs_preparation()))
+    Ok(false)
 }
 
 /// Prepares a log segment; if there is no room for it, once more behind the deletions that may make room,

@@ -58,10 +58,6 @@ impl LiveSegments {
         });
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Takes out the oldest segment if it is closed and has an id below `min_log_id`.
     pub(super) fn pop_closed_below(&mut self, min_log_id: LogId) -> Option<(SegmentFile, HistorySegment)> {
         // The active segment is not closed, so a closed segment has a follower.

@@ -23,7 +23,7 @@ pub struct LogOptions {
     pub segment_bytes: u64,
     /// Write segments through memory maps if the file system is known to allow it, else by positioned writes.
     pub mapped: bool,
-    /// Most segments, live ones and Ready ones, that are kept for reuse and prepared ahead; three at least.
+    /// Most released segments that are kept for reuse.
     pub kept_segments: usize,
     /// Most bytes of released segments that are retained for change-stream readers.
     pub history_limit_bytes: u64,

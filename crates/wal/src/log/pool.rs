@@ -9,13 +9,9 @@ use crate::history::History;
 use esker_base::{Error, Result};
 use std::collections::BTreeSet;
 
-/// Prepared segments ahead of the writer of a log that has just begun. One thread fills 16 MiB in 30 ms,
-/// about what preparing the next takes when the device is busy; the second covers bursts.
-///
-/// Each rotation asks for one more, until live and Ready segments together are `kept_segments`. A device
-/// that hangs holds up flushes, which release segments, and preparations alike. The segments that are there
-/// then have room for all that memtables may hold, so that writers are slowed by the pressure of the
-/// memtables, and not stopped by the log.
+/// Most prepared segments ahead of the writer. One thread fills 16 MiB in 30 ms, about what preparing the
+/// next takes when the device is busy. Each rotation requests one preparation, so there is mostly one Ready
+/// segment; the second covers bursts.
 const READY_AHEAD: usize = 2;
 
 #[derive(Debug)]
@@ -24,10 +20,6 @@ pub(super) struct Pool {
     /// Released segments that are retained for change-stream readers.
     pub(super) history: History,
     ready: Vec<SegmentFile>,
-    /// Ready segments that are wanted, within `kept_segments`.
-    ahead: usize,
-    /// Most segments, live ones and Ready ones, that are kept for reuse and prepared ahead.
-    kept_segments: usize,
     /// Slot numbers that have a file.
     slots: BTreeSet<u32>,
     is_preparing: bool,
@@ -45,14 +37,11 @@ pub(super) struct Pool {
 
 impl Pool {
     /// A pool without segments; `slots` have files of earlier lives.
-    pub(super) fn new(slots: BTreeSet<u32>, history: History, kept_segments: usize) -> Pool {
+    pub(super) fn new(slots: BTreeSet<u32>, history: History) -> Pool {
         Pool {
             live: LiveSegments::default(),
             history,
             ready: Vec::new(),
-            ahead: READY_AHEAD,
-            // The active one, and those that are wanted from the beginning.
-            kept_segments: kept_segments.max(1 + READY_AHEAD),
             slots,
             is_preparing: false,
             failure: None,
@@ -81,10 +70,9 @@ impl Pool {
 
     // ---- Ready segments
 
-    /// Whether there are fewer Ready segments than wanted, and none is being prepared.
+    /// Whether a rotation finds no Ready segment now or soon.
     pub(super) fn needs_segment(&self) -> bool {
-        let wanted = READY_AHEAD.max(self.ahead.min(self.kept_segments.saturating_sub(self.live.len())));
-        !self.is_closed && !self.is_shrunk && !self.is_preparing && self.ready.len() < wanted
+        !self.is_closed && !self.is_shrunk && !self.is_preparing && self.ready.len() < READY_AHEAD
     }
 
     /// `true` if the caller has to prepare a segment and then call [`Pool::end_preparation`].
@@ -124,9 +112,7 @@ impl Pool {
         !self.ready.is_empty()
     }
 
-    /// Takes a Ready segment for a rotation, and asks for one more than before.
     pub(super) fn take_ready(&mut self) -> Option<SegmentFile> {
-        self.ahead = (self.ahead + 1).min(self.kept_segments);
         self.ready.pop()
     }
 
@@ -141,13 +127,17 @@ impl Pool {
 
     // ---- recycling
 
-    /// Moves released segments of `segment_bytes` to the Ready ones, until those and the live ones are
-    /// `kept_segments`.
-    pub(super) fn recycle(&mut self, released: &mut Vec<SegmentFile>, segment_bytes: u64) {
+    /// Moves released segments of `segment_bytes` to the Ready ones until those are `kept_segments`.
+    pub(super) fn recycle(
+        &mut self,
+        released: &mut Vec<SegmentFile>,
+        segment_bytes: u64,
+        kept_segments: usize,
+    ) {
         if self.is_closed || self.is_shrunk || !self.recycles {
             return;
         }
-        let mut free = self.kept_segments.saturating_sub(self.ready.len() + self.live.len());
+        let mut free = kept_segments.saturating_sub(self.ready.len());
         let recyclable = |segment: &mut SegmentFile| {
             let fits = free > 0 && segment.size_bytes == segment_bytes;
             free -= usize::from(fits);
@@ -167,14 +157,10 @@ impl Pool {
 
     /// Sets whether the log is shrunk; returns the previous state.
     pub(super) fn set_shrunk(&mut self, is_shrunk: bool) -> bool {
-        if is_shrunk {
-            self.ahead = READY_AHEAD;
-        }
         std::mem::replace(&mut self.is_shrunk, is_shrunk)
     }
 
-    /// Takes the Ready segments of a shrunk log. None after the close: another process may own the
-    /// directory.
+    /// Takes the Ready segments of a shrunk log. None after the close: another process may own the directory.
     pub(super) fn take_surplus(&mut self) -> Vec<SegmentFile> {
         if self.is_shrunk && !self.is_closed { std::mem::take(&mut self.ready) } else { Vec::new() }
     }
@@ -211,14 +197,14 @@ mod tests {
     use super::*;
     use crate::file::Fill;
     use crate::history::KeptHistory;
-    use esker_base::{LogId, SeqNo};
+    use esker_base::SeqNo;
     use esker_env::fault::StrictFs;
     use std::path::Path;
 
     const SEGMENT_BYTES: u64 = 8 << 10;
 
     fn pool() -> Pool {
-        Pool::new(BTreeSet::from([1, 3]), History::new(KeptHistory::none(SeqNo::ZERO), 0), 5)
+        Pool::new(BTreeSet::from([1, 3]), History::new(KeptHistory::none(SeqNo::ZERO), 0))
     }
 
     fn segment(fs: &StrictFs, slot: u32, size_bytes: u64) -> SegmentFile {
@@ -253,45 +239,14 @@ mod tests {
     #[test]
     fn segments_of_the_usual_size_are_recycled_up_to_the_limit() {
         let (fs, mut pool) = (StrictFs::new(), pool());
-        let mut released = vec![segment(&fs, 10, 2 * SEGMENT_BYTES)];
-        released.extend((11..17).map(|slot| segment(&fs, slot, SEGMENT_BYTES)));
-        activate(&mut pool, &segment(&fs, 17, SEGMENT_BYTES), 1);
-        pool.recycle(&mut released, SEGMENT_BYTES);
-        assert_eq!(released.iter().map(|segment| segment.slot).collect::<Vec<_>>(), [10, 15, 16]);
-        assert_eq!(pool.ready_bytes(), 4 * SEGMENT_BYTES, "five segments with the active one");
-        assert_eq!(pool.set_recycling(false).len(), 4);
-        pool.recycle(&mut released, SEGMENT_BYTES);
-        assert!(released.len() == 3 && !pool.has_ready());
-    }
-
-    fn activate(pool: &mut Pool, segment: &SegmentFile, number: u64) {
-        pool.live.activate(LogId(number), segment, None, SeqNo::new(number));
-    }
-
-    /// Each rotation leaves one more Ready segment, until all segments together are as many as are kept.
-    #[test]
-    fn the_segments_ahead_grow_with_rotations_to_the_limit() {
-        let (fs, mut pool) = (StrictFs::new(), pool());
-        let mut slot = 0;
-        let mut prepare_all = |pool: &mut Pool| {
-            while pool.begin_preparation() {
-                slot += 1;
-                pool.end_preparation(Ok(segment(&fs, 100 + slot, SEGMENT_BYTES))).unwrap();
-            }
-            pool.ready.len()
-        };
-        assert_eq!(prepare_all(&mut pool), READY_AHEAD);
-        let mut ahead = Vec::new();
-        for number in 1..=4 {
-            let next = pool.take_ready().expect("prepared");
-            activate(&mut pool, &next, number);
-            ahead.push(prepare_all(&mut pool));
-        }
-        assert_eq!(ahead, [3, 3, READY_AHEAD, READY_AHEAD], "of five, one to four are live");
-        pool.set_shrunk(true);
-        pool.take_surplus();
-        pool.set_shrunk(false);
-        assert_eq!(prepare_all(&mut pool), READY_AHEAD, "a log that has rested begins again");
+        let sizes = [2 * SEGMENT_BYTES, SEGMENT_BYTES, SEGMENT_BYTES, SEGMENT_BYTES];
+        let mut released: Vec<_> = (10..).zip(sizes).map(|(slot, size)| segment(&fs, slot, size)).collect();
+        pool.recycle(&mut released, SEGMENT_BYTES, 2);
+        assert_eq!(released.iter().map(|segment| segment.slot).collect::<Vec<_>>(), [10, 13]);
+        assert_eq!(pool.ready_bytes(), 2 * SEGMENT_BYTES);
+        assert_eq!(pool.set_recycling(false).len(), 2);
+        pool.recycle(&mut released, SEGMENT_BYTES, 2);
+        assert!(released.len() == 2 && !pool.has_ready());
     }
 
     #[test]

@@ -45,7 +45,8 @@ impl Log {
     /// Makes segments Ready again as far as they are needed; returns the others.
     fn recycle(&self, mut released: Vec<SegmentFile>) -> Vec<SegmentFile> {
         let count = released.len();
-        self.pool.lock().recycle(&mut released, self.options.segment_bytes);
+        let options = &self.options;
+        self.pool.lock().recycle(&mut released, options.segment_bytes, options.kept_segments);
         self.counters.lock().recycled += (count - released.len()) as u64;
         released
     }
