@@ -326,7 +326,7 @@ mod tests {
         // Three classes beside each other, filled, emptied and filled again.
         for round in 0..4 {
             let wanted = if round % 2 == 0 { 900 } else { 40 };
-            for step in 0..2_000usize {
+            for step in 0..if cfg!(miri) { 200 } else { 2_000_usize } {
                 let grows = held.len() < wanted / 2 || (held.len() < wanted && random.below(2) == 0);
                 if grows {
                     held.push(take(17_000 + 1_000 * random.below(3) as usize, step as u8));
