@@ -144,9 +144,10 @@ pub fn wait_for_pace(
     max_delay: Duration,
 ) {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let (mut left_ns, mut now_ns) = (nanoseconds(delay), store.env.clock.monotonic_ns());
-    // The delay grows where the rate falls meanwhile; the time limit does not.
-    let until_ns = now_ns.saturating_add(nanoseconds(max_delay));
+    let started_ns = store.env.clock.monotonic_ns();
+    let (mut left_ns, mut now_ns) = (nanoseconds(delay), started_ns);
+    // The delay grows where the rate falls meanwhile, within PC7; the time limit does not.
+    let until_ns = started_ns.saturating_add(nanoseconds(max_delay));
     while left_ns > 0 && now_ns < until_ns && !store.scheduler.is_stopping() {
         let before = keyspace.write_control.admitted_bytes_per_second();
         let most_ns = left_ns.min(until_ns - now_ns);
@@ -155,7 +156,8 @@ pub fn wait_for_pace(
         left_ns = left_ns.saturating_sub(now_ns.saturating_sub(began_ns).max(1));
         update_pressure_if_due(store, keyspace, now_ns);
         let Some(after) = keyspace.write_control.admitted_bytes_per_second() else { return };
-        left_ns = rescaled_ns(left_ns, before.unwrap_or(0), after).min(longest_wait_ns(bytes, after));
+        let longest_ns = longest_wait_ns(bytes, after).saturating_sub(now_ns.saturating_sub(started_ns));
+        left_ns = rescaled_ns(left_ns, before.unwrap_or(0), after).min(longest_ns);
     }
 }
 
