@@ -375,15 +375,15 @@ impl Server {
         next_ms
     }
 
-    /// A client has sent a line of HTTP: the log is told in the words of Redis, once a minute.
+    /// Warns in the log of a client that has sent a line of HTTP, once a minute. The first words are those that
+    /// programs which watch the log of Redis look for.
     pub(crate) fn warn_of_http(&self) {
         let now_ms = self.now_ms();
         if now_ms.saturating_sub(self.http_noticed_ms.load(Ordering::Relaxed)) > 60_000 {
             self.http_noticed_ms.store(now_ms, Ordering::Relaxed);
             tracing::warn!(
-                "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: commands to \
-                 Redis. This is likely due to an attacker attempting to use Cross Protocol Scripting to \
-                 compromise your Redis instance. Connection aborted."
+                "Possible SECURITY ATTACK detected. A client sent POST or Host: as a command, as a browser does \
+                 when a web page makes it send HTTP to this port. Its connection is ended."
             );
         }
     }
