@@ -375,8 +375,8 @@ impl Server {
         next_ms
     }
 
-    /// Warns in the log of a client that has sent a line of HTTP, once a minute. The first words are those that
-    /// programs which watch the log of Redis look for.
+    /// Warns in the log of a client that has sent a line of HTTP, once a minute. The first words are those
+    /// that programs which watch the log of Redis look for.
     pub(crate) fn warn_of_http(&self) {
         let now_ms = self.now_ms();
         if now_ms.saturating_sub(self.http_noticed_ms.load(Ordering::Relaxed)) > 60_000 {
